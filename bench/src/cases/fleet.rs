@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
+use redial::admit::budget::{Budget, WindowBudget};
 use redial::{Fleet, Policy, Retry};
 
 use super::{op, ready as operation, repeat, repeat_async};
@@ -18,7 +19,8 @@ fn retry() -> (Retry, TcpListener) {
     let fleet =
         Fleet::draft(&format!("redis://{address}"), "bench").timeout(Duration::from_secs(60));
     let fleet = fleet.open().expect("a constant");
-    let retry = Retry::new(Policy::standard()).fleet(&fleet).expect("a window");
+    let window = Policy::standard().edit().budget(Budget::Window(WindowBudget::default()));
+    let retry = Retry::new(window.build().expect("a constant")).fleet(&fleet).expect("a window");
     drop(listener.accept());
     thread::sleep(SETTLED);
     (retry, listener)

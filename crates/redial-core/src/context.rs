@@ -31,6 +31,11 @@ impl Default for Request {
 }
 
 impl Request {
+    /// [`off`](Self::off) for a key or a job that has [rested](crate::schedule::Backoff::rest) because its last call stopped:
+    /// one attempt shows whether it can succeed again, and until it does, nothing but rests follow. If every rested key
+    /// retried quickly, a long outage would be answered with the full number of attempts again and again.
+    pub const RESTED: Option<Stop> = Some(Stop::Attempts);
+
     /// What observers are told about the call.
     pub fn info(&self) -> CallInfo {
         let some = |number: u64| (number != 0).then_some(number);

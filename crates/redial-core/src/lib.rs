@@ -27,8 +27,8 @@
 //! let mut call = Call::new(&policy, now, NEVER);
 //!
 //! let first = call.admit(&cx, now).unwrap();
-//! now += 30_000_000; // the attempt took 30 ms and timed out
-//! let outcome = Outcome::Failure(Failure::new(Class::Timeout));
+//! now += 30_000_000; // the connection was reset after 30 ms
+//! let outcome = Outcome::Failure(Failure::new(Class::Reset));
 //! let Verdict::Wait(until) = call.settle(&cx, first, &outcome, now, || 42) else { panic!() };
 //!
 //! let second = call.admit(&cx, until).unwrap();

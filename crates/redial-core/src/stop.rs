@@ -90,14 +90,15 @@ impl Stop {
         Self::NAMES[self as usize].0
     }
 
-    /// Whether a guard refused the attempt: the budget, the breaker, the throttle, a limit or the cool-down. That says nothing
-    /// about the request, and the same attempt may be admitted later.
+    /// Whether a guard refused the attempt: the budget, the breaker, the throttle, a stall, a limit or the cool-down. That says
+    /// nothing about the request, and the same attempt may be admitted later.
     pub fn is_guard(self) -> bool {
         matches!(
             self,
             Self::Budget
                 | Self::BreakerOpen
                 | Self::Throttled
+                | Self::Stalled
                 | Self::RateLimit
                 | Self::Concurrency
                 | Self::CoolDown

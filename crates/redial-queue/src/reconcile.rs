@@ -53,8 +53,8 @@ pub struct PoolStats {
 /// A pool of workers over a queue of keys.
 ///
 /// Defaults: 4 workers, no token bucket. A key whose call stops (its attempts are used up, the budget is dry, the breaker is
-/// open) rests for half of the policy's longest wait or up to all of it, and then starts over. So no key is lost, and keys
-/// that stop together do not start together.
+/// open) rests for half of the policy's longest wait or up to all of it, and is then tried once; if that fails, it rests
+/// again. So no key is lost, and keys that stop together do not start together.
 pub struct Reconciler<K: Hash + Eq + Clone> {
     queue: WorkQueue<K>,
     policy: Policy,
@@ -160,8 +160,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     {
         self.wait_for_token().await;
         let observer = self.observer(item.key());
-        let cx = self.context(observer.as_ref());
+        let mut cx = self.context(observer.as_ref());
         let mut call = self.call(&item, &cx);
+        if item.attempt() > 1 && call.attempts() == 0 {
+            cx.request.off = Request::RESTED;
+        }
         let permit = match call.admit(&cx, self.now()) {
             Ok(permit) => permit,
             Err(stop) => return self.rest(item, stop, None),
@@ -225,7 +228,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     fn retry(&self, item: &Work<K>, attempt: u32, failure: Failure, wait: Duration) {
         let cause = failure.class.name();
         self.tally.retried(cause);
-        let trend = Trend::of(attempt, item.attempt() > 1, self.policy.backoff());
+        let trend = Trend::of(attempt, self.policy.backoff());
         let (item, failure) = (item.key(), Some(failure));
         self.notify(&WorkEvent::Retry { item, attempt, wait, failure, cause, trend });
     }

@@ -42,7 +42,7 @@ pub enum WorkEvent<'a, T> {
         /// How it compares with the failures before it.
         trend: Trend,
     },
-    /// The item waits. A job was not tried; a key rests, and then starts over.
+    /// The item waits. A job was not tried; a key rests, and is then tried once.
     Postponed {
         /// The job or the key.
         item: &'a T,
@@ -91,10 +91,9 @@ pub enum Trend {
 }
 
 impl Trend {
-    /// Of an attempt that failed; `before` if the item had failed before the attempts were last counted from 1.
-    pub(crate) fn of(attempt: u32, before: bool, backoff: &Backoff) -> Self {
+    /// Of an attempt that failed.
+    pub(crate) fn of(attempt: u32, backoff: &Backoff) -> Self {
         match attempt {
-            ..=1 if before => Self::Repeated,
             ..=1 => Self::First,
             _ if backoff.ceiling(attempt) > backoff.ceiling(attempt - 1) => Self::Growing,
             _ => Self::Repeated,

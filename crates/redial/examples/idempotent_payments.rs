@@ -15,7 +15,7 @@ use axum::{Router, response::Response, routing::post};
 use redial::http::attempt;
 use redial::http::reqwest::{SendWith as _, client_builder};
 use redial::http::server::{IdempotencyLayer, MemoryStore};
-use redial::{Key, Policy, Retry};
+use redial::{Key, Policy, Preset, Retry};
 use tokio::net::TcpListener;
 
 static PAID: AtomicU32 = AtomicU32::new(0);
@@ -40,7 +40,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .layer(from_fn(lose_first_replies));
     tokio::spawn(async { axum::serve(listener, app).await });
 
-    let policy = Policy::standard().edit().attempt_timeout(Duration::from_millis(200)).build()?;
+    let payments = Policy::from(Preset::PaymentProcessor).edit();
+    let policy = payments.attempt_timeout(Duration::from_millis(200)).build()?;
     let client = client_builder(&policy).build()?;
     let retry = Retry::new(policy);
     for order in 1..=3 {

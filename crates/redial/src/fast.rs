@@ -9,6 +9,8 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+#[cfg(feature = "tokio")]
+use redial_core::Context;
 use redial_core::{Call, Nanos};
 
 use crate::attempt::Attempt;
@@ -58,6 +60,13 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
     pub(crate) fn attempt<C>(&self, retry: &Retry<C>) -> Attempt {
         let (call, permit) = Call::resume(retry.policy(), self.started, self.latest);
         Attempt::of(&call, &permit, None, None)
+    }
+
+    /// When a hedge beside the attempt is due.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn hedge_at(&self, cx: &Context<'_>) -> Nanos {
+        Call::resume(cx.policy, self.started, self.latest).0.hedge_at(cx, self.started)
     }
 
     #[inline(always)]

@@ -1,56 +1,65 @@
-//! Calls under a policy that hedges.
+//! Hedges beside a slow attempt of a closure.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use redial_core::decide::Classifier;
 
 use crate::attempt::Attempt;
 use crate::clock::Tokio;
-use crate::error::Error;
 use crate::race::{Next, Race};
 use crate::retry::Retry;
-use crate::run::{inside, sleep};
-use crate::session::{Judged, Session, Step, judge};
+use crate::run::{Inside, inside};
+use crate::session::{Session, Step, judge};
 
 impl<C> Retry<C> {
-    /// A call whose first attempt was admitted.
-    pub(crate) async fn race<T, E, Fut>(
+    /// Continues an attempt that is still pending when a hedge beside it is due, until the call is over or has to wait.
+    #[cold]
+    pub(crate) async fn race<T, E, F, Fut>(
         &self,
-        session: Session<&Self, C, Tokio>,
-        first: Attempt,
+        session: &mut Session<&Self, C, Tokio>,
+        slow: Pin<&mut F>,
         mut start: impl FnMut(Attempt) -> Fut,
-    ) -> Result<T, Error<E>>
+        cause: &mut Option<E>,
+    ) -> Step<T, E>
     where
+        F: Future<Output = Result<T, E>>,
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut race = Race::new(session);
-        let mut cause = None;
-        race.start(inside(race.session.current(), || start(first)));
+        let mut race = Race::new();
+        race.start(session, Racer::Slow(slow));
         loop {
-            let result = match race.next().await {
-                Next::Ended(result) => result,
+            match race.next(session).await {
+                Next::Ended(result) => match session.settle(judge(self, result), cause) {
+                    Step::InFlight => race.stop_hedging(),
+                    step => return step,
+                },
                 Next::HedgeDue => {
-                    if let Some(attempt) = race.hedge() {
-                        race.start(inside(race.session.current(), || start(attempt)));
+                    if let Some(attempt) = race.hedge(session) {
+                        let hedge = inside(session.current(), || start(attempt));
+                        race.start(session, Racer::Hedge(Box::pin(hedge)));
                     }
-                    continue;
-                }
-            };
-            let judged = judge(self, result);
-            if matches!(judged, Judged::Value(_)) {
-                race.record();
-            }
-            match race.session.settle(judged, &mut cause) {
-                Step::Return(result) => return result,
-                Step::InFlight => race.stop_hedging(),
-                Step::WaitUntil(until) => {
-                    sleep(until).await;
-                    let attempt = race.session.next(&mut cause)?;
-                    race.allow_hedging();
-                    race.start(inside(race.session.current(), || start(attempt)));
                 }
             }
+        }
+    }
+}
+
+enum Racer<'a, F, H> {
+    /// Where it was first polled.
+    Slow(Pin<&'a mut F>),
+    Hedge(Pin<Box<Inside<H>>>),
+}
+
+impl<F: Future, H: Future<Output = F::Output>> Future for Racer<'_, F, H> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match &mut *self {
+            Self::Slow(attempt) => attempt.as_mut().poll(cx),
+            Self::Hedge(attempt) => attempt.as_mut().poll(cx),
         }
     }
 }

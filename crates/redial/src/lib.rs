@@ -11,7 +11,7 @@
 //! #     let refused = std::io::ErrorKind::ConnectionRefused;
 //! #     if attempt.number() == 1 { Err(refused.into()) } else { Ok(7) }
 //! # }
-//! let retry = Retry::new(Policy::standard()); // 4 attempts, full jitter, 10% budget, 10 s
+//! let retry = Retry::new(Policy::standard()); // 4 attempts, full jitter, 10 s; retries earn their budget
 //! let score = retry.run(|attempt| fetch_score(attempt)).await.unwrap();
 //! # assert_eq!(score, 7);
 //! # }
@@ -25,7 +25,10 @@
 //!   [`idempotent`](Retry::idempotent), [`keyed`](Retry::keyed) or [`conditional`](Retry::conditional).
 //! - Change the policy: [`Policy::edit`] and [`Draft::build`].
 //! - Run: [`run`](Retry::run) on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
-//!   [`until`](Retry::until) to poll. A policy with [`hedge`](Draft::hedge) races slow attempts.
+//!   [`until`](Retry::until) to poll.
+//! - The default, [`Policy::standard`], retries as much as succeeds, sends another attempt beside one that a later call has
+//!   overtaken, if repeating is safe, and holds calls back from a destination that answers nothing:
+//!   [`concepts::admit`].
 //! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe). Share a budget:
 //!   [`RetryBudget`].
 //!
@@ -157,7 +160,7 @@ pub mod schedule {
 /// Is there budget for the attempt?
 pub mod admit {
     pub use redial_core::admit::{
-        BreakerRule, BreakerState, CoolDownRule, Lookback, RateRule, ThrottleRule,
+        BreakerRule, BreakerState, CoolDownRule, Lookback, RateRule, StallRule, ThrottleRule,
     };
 
     /// How many retries calls may make together.

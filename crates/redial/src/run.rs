@@ -1,6 +1,6 @@
 use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Judged, Session, Step, judge};
+use crate::session::{Judged, Session, Step, judge, limited};
 use crate::spans::Current;
 
 impl<C> Retry<C> {
@@ -23,8 +23,8 @@ impl<C> Retry<C> {
     /// of tokio's timer, which is 1 ms, rounded up. An operation that changes something it borrows wants
     /// [`run_with`](Self::run_with).
     ///
-    /// A policy with [`hedge`](crate::Draft::hedge) sends another attempt beside a slow one, if repeating is safe. The first
-    /// success wins, and the other attempts are dropped.
+    /// A policy with [`hedge`](crate::Draft::hedge), as the default is, sends another attempt beside a slow one, if repeating is
+    /// safe. The first success wins, and the other attempts are dropped.
     ///
     /// # Panics
     ///
@@ -106,66 +106,106 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let now = self.now::<Tokio>();
-        let (session, judged) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
-            let expires = || fast.attempt(self).expires;
+        let (now, mut cause) = (self.now::<Tokio>(), None);
+        let (session, step) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
             let attempt = fast.attempt(self);
-            match judge(self, Within::new(op.start(attempt), expires).await) {
+            let (op, start) = op.start(attempt);
+            let mut op = pin!(op);
+            let hedge_at = || match start {
+                Some(_) => fast.hedge_at(&limited(self, 0, None)),
+                None => NEVER,
+            };
+            let until = || fast.attempt(self).expires.min(hedge_at());
+            let result = Within::new(op.as_mut(), until).await;
+            let pending = result.is_none();
+            match judge(self, result) {
                 Judged::Value(value) => {
                     fast.succeed(self);
                     return Ok(value);
                 }
-                judged => (fast.into_session(self), judged),
+                judged => {
+                    let mut session = fast.into_session(self);
+                    let slow = pending.then_some(op);
+                    let step = self.follow(&mut session, judged, slow, start, &mut cause).await;
+                    (session, step)
+                }
             }
         } else {
             let mut session = Session::start(self, now, self.latest());
             let attempt = session.first().map_err(Error::adapt::<T, C>)?;
-            if self.policy().hedge().is_some()
-                && let Some(start) = op.coexisting()
-            {
-                let call = Box::pin(self.race(session, attempt, start));
-                return call.await.map_err(Error::adapt::<T, C>);
-            }
-            let result = match session.current() {
-                None => within(op.start(attempt), attempt.expires).await,
-                // Boxed, so that calls without a span do not carry its size.
-                current => {
-                    let op = inside(current, || op.start(attempt));
-                    Box::pin(within(op, attempt.expires)).await
-                }
-            };
-            match judge(self, result) {
-                Judged::Value(value) => {
-                    session.succeed();
-                    return Ok(value);
-                }
-                judged => (session, judged),
-            }
+            let step = self.attempt(&mut session, attempt, &mut op, &mut cause).await;
+            (session, step)
         };
-        Box::pin(self.retry(session, judged, &mut op)).await.map_err(Error::adapt::<T, C>)
+        let answer = match step {
+            Step::Return(answer) => answer,
+            step => Box::pin(self.retry(session, step, cause, &mut op)).await,
+        };
+        answer.map_err(Error::adapt::<T, C>)
     }
 
     /// Everything after the first attempt.
     async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
-        mut judged: Judged<T, E>,
+        mut step: Step<T, E>,
+        mut cause: Option<E>,
         op: &mut O,
     ) -> Result<T, Error<E>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut cause = None;
         loop {
-            match session.settle(judged, &mut cause) {
-                Step::Return(result) => return result,
+            match step {
+                Step::Return(answer) => return answer,
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
             let attempt = session.next(&mut cause)?;
-            let op = inside(session.current(), || op.start(attempt));
-            judged = judge(self, within(op, attempt.expires).await);
+            step = self.attempt(&mut session, attempt, op, &mut cause).await;
+        }
+    }
+
+    /// An attempt that was admitted, and the hedges beside it.
+    async fn attempt<T, E, O>(
+        &self,
+        session: &mut Session<&Self, C, Tokio>,
+        attempt: Attempt,
+        op: &mut O,
+        cause: &mut Option<E>,
+    ) -> Step<T, E>
+    where
+        O: Operation<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        let current = session.current();
+        let (op, start) = during(current.as_ref(), || op.start(attempt));
+        let mut op = pin!(Inside { op, current });
+        let hedge_at = if start.is_some() { session.hedge_at() } else { NEVER };
+        let result = within(op.as_mut(), attempt.expires.min(hedge_at)).await;
+        let slow = result.is_none().then_some(op);
+        self.follow(session, judge(self, result), slow, start, cause).await
+    }
+
+    /// Settles an attempt that has ended, or has been cut off. One that is only `slow` is raced.
+    async fn follow<T, E, F, Fut>(
+        &self,
+        session: &mut Session<&Self, C, Tokio>,
+        judged: Judged<T, E>,
+        slow: Option<Pin<&mut F>>,
+        start: Option<impl FnMut(Attempt) -> Fut>,
+        cause: &mut Option<E>,
+    ) -> Step<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        match (slow, start) {
+            (Some(slow), Some(start)) if !session.is_expired() => {
+                Box::pin(self.race(session, slow, start, cause)).await
+            }
+            _ => session.settle(judged, cause),
         }
     }
 }
@@ -179,10 +219,11 @@ trait Operation {
     /// An attempt that others can be in flight beside.
     type Coexisting: Future<Output = Self::Output>;
 
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Self::Output>;
-
-    /// Starts attempts that can be in flight together; `None` if they borrow a context in turn.
-    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Self::Coexisting>;
+    /// Starts an attempt. Returns also what starts others beside it; `None` if they borrow a context in turn.
+    fn start(
+        &mut self,
+        attempt: Attempt,
+    ) -> (impl Future<Output = Self::Output>, Option<impl FnMut(Attempt) -> Self::Coexisting>);
 }
 
 struct Plain<F>(F);
@@ -192,12 +233,11 @@ impl<F: FnMut(Attempt) -> Fut, Fut: Future> Operation for Plain<F> {
     type Coexisting = Fut;
 
     #[inline(always)]
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Fut::Output> {
-        (self.0)(attempt)
-    }
-
-    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Fut> {
-        Some(&mut self.0)
+    fn start(
+        &mut self,
+        attempt: Attempt,
+    ) -> (impl Future<Output = Fut::Output>, Option<impl FnMut(Attempt) -> Fut>) {
+        ((self.0)(attempt), Some(&mut self.0))
     }
 }
 
@@ -207,23 +247,28 @@ impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, 
     type Output = R;
     type Coexisting = Pending<R>;
 
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = R> {
-        (self.1)(self.0, attempt)
-    }
-
-    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Pending<R>> {
-        None::<fn(Attempt) -> Pending<R>>
+    #[inline(always)]
+    fn start(
+        &mut self,
+        attempt: Attempt,
+    ) -> (impl Future<Output = R>, Option<impl FnMut(Attempt) -> Pending<R>>) {
+        ((self.1)(self.0, attempt), None::<fn(Attempt) -> Pending<R>>)
     }
 }
 
 /// Starts an attempt inside its span, and keeps it there.
 #[inline(always)]
 pub(crate) fn inside<F>(current: Option<Current>, start: impl FnOnce() -> F) -> Inside<F> {
-    let op = match &current {
-        Some(current) => current.during(start),
-        None => start(),
-    };
+    let op = during(current.as_ref(), start);
     Inside { op, current }
+}
+
+#[inline(always)]
+fn during<T>(current: Option<&Current>, work: impl FnOnce() -> T) -> T {
+    match current {
+        Some(current) => current.during(work),
+        None => work(),
+    }
 }
 
 pin_project! {
@@ -241,10 +286,7 @@ impl<F: Future> Future for Inside<F> {
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        match this.current {
-            Some(current) => current.during(|| this.op.poll(cx)),
-            None => this.op.poll(cx),
-        }
+        during(this.current.as_ref(), || this.op.poll(cx))
     }
 }
 

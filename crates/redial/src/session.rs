@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-#[cfg(feature = "http-client")]
+#[cfg(feature = "tokio")]
 use redial_core::NEVER;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
@@ -23,8 +23,10 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     retry: R,
     call: Call,
     started: Nanos,
-    /// The attempt in flight. A runner that has several takes it out, and puts it back when it ends.
-    pub(crate) permit: Option<Permit>,
+    /// The attempt that is settled next.
+    permit: Option<Permit>,
+    /// Other attempts in flight, oldest first. A [`Race`](crate::race::Race) has their futures.
+    others: Vec<Permit>,
     key: Option<Key>,
     seed: Option<u64>,
     previous: Option<Failure>,
@@ -74,7 +76,7 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
 impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.permit.is_some() || !self.call.is_over() {
+        if self.permit.is_some() || !self.others.is_empty() || !self.call.is_over() {
             self.give_back();
         }
     }
@@ -106,6 +108,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             call,
             started,
             permit,
+            others: Vec::new(),
             key,
             seed,
             previous,
@@ -143,25 +146,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
-    #[cfg(feature = "tokio")]
-    pub(crate) fn retry(&self) -> &Retry<C> {
-        self.retry.borrow()
-    }
-
-    /// When an attempt beside the newest in flight is due.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn hedge_at(&self, sent: Nanos) -> Nanos {
-        self.call.hedge_at(&limited(self.retry.borrow(), self.number, self.barred), sent)
-    }
-
-    /// Requests an attempt beside those in flight. `Err` is when to ask again.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn hedge(&mut self, sent: Nanos) -> Result<Attempt, Nanos> {
-        let cx = limited(self.retry.borrow(), self.number, self.barred);
-        let permit = self.call.hedge(&cx, sent, K::now()).map_err(|refused| refused.again)?;
-        Ok(self.sent(permit))
-    }
-
     #[inline(always)]
     fn sent(&mut self, permit: Permit) -> Attempt {
         let attempt = Attempt::of(&self.call, &permit, self.key, self.previous);
@@ -177,6 +161,9 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             let cx = numbered(self.retry.borrow(), self.number);
             let timed = cx.guards.timed() || cx.observer.is_some() || self.trace.is_enabled();
             let now = if timed { K::now() } else { permit.started };
+            let oldest =
+                self.others.first().map_or(permit.started, |it| it.started.min(permit.started));
+            cx.guards.record_latency(now.saturating_sub(oldest));
             self.trace.ended(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
@@ -241,20 +228,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         ErrorInner { reason, attempts, elapsed, failure, cause }.into()
     }
 
-    /// The result of this attempt is no longer wanted.
-    pub(crate) fn abandon(&mut self, permit: Permit) {
-        self.trace.abandoned(permit.number);
-        let cx = numbered(self.retry.borrow(), self.number);
-        self.call.abandon(&cx, permit, K::now());
-    }
-
+    /// Ends the call, unless it is over, and abandons what is in flight: it is no longer wanted.
     #[cold]
     fn give_back(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.abandon(permit);
+        let (cx, now) = (numbered(self.retry.borrow(), self.number), K::now());
+        for permit in self.others.drain(..).chain(self.permit.take()) {
+            self.trace.abandoned(permit.number);
+            self.call.abandon(&cx, permit, now);
         }
-        self.trace.stopped(Stop::Cancelled);
-        self.call.cancel(&numbered(self.retry.borrow(), self.number), K::now());
+        if !self.call.is_over() {
+            self.trace.stopped(Stop::Cancelled);
+            self.call.cancel(&cx, now);
+        }
     }
 
     /// The span of the attempt that was sent last.
@@ -267,6 +252,54 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn cancel<E>(&mut self, cause: &mut Option<E>) -> Error<E> {
         self.give_back();
         self.error(Stop::Cancelled, cause)
+    }
+}
+
+/// For a runner that can have several attempts in flight.
+#[cfg(feature = "tokio")]
+impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
+    pub(crate) fn retry(&self) -> &Retry<C> {
+        self.retry.borrow()
+    }
+
+    /// When the attempt that is settled next is cut off.
+    pub(crate) fn expires(&self) -> Nanos {
+        self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
+    }
+
+    /// Whether the attempt that is settled next is cut off by now.
+    #[cold]
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expires() <= K::now()
+    }
+
+    /// When a hedge beside the attempt that is settled next is due.
+    pub(crate) fn hedge_at(&self) -> Nanos {
+        let cx = limited(self.retry(), self.number, self.barred);
+        self.permit.as_ref().map_or(NEVER, |permit| self.call.hedge_at(&cx, permit.started))
+    }
+
+    /// Puts the attempt that would be settled next beside the others.
+    pub(crate) fn put_aside(&mut self) {
+        self.others.extend(self.permit.take());
+    }
+
+    /// The attempts that were put aside.
+    pub(crate) fn others(&self) -> &[Permit] {
+        &self.others
+    }
+
+    /// This one of them is settled next.
+    pub(crate) fn pick(&mut self, place: usize) {
+        self.permit = Some(self.others.remove(place));
+    }
+
+    /// Requests an attempt beside those that were put aside. `Err` is when to ask again.
+    pub(crate) fn hedge(&mut self) -> Result<Attempt, Nanos> {
+        let newest = self.others.last().map_or(self.started, |permit| permit.started);
+        let cx = limited(self.retry.borrow(), self.number, self.barred);
+        let permit = self.call.hedge(&cx, newest, K::now()).map_err(|refused| refused.again)?;
+        Ok(self.sent(permit))
     }
 }
 
@@ -291,11 +324,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// The number of the attempt that is settled next.
     pub(crate) fn number(&self) -> u32 {
         self.permit.as_ref().map_or(self.call.attempts(), |permit| permit.number)
-    }
-
-    /// When the attempt that is settled next is cut off.
-    pub(crate) fn expires(&self) -> Nanos {
-        self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
     }
 
     pub(crate) fn attempts(&self) -> u32 {
@@ -329,7 +357,7 @@ fn numbered<C>(retry: &Retry<C>, number: u64) -> Context<'_> {
 }
 
 /// The same with the switch and the tests' cap, which only matter to retries.
-fn limited<C>(retry: &Retry<C>, number: u64, barred: Option<Stop>) -> Context<'_> {
+pub(crate) fn limited<C>(retry: &Retry<C>, number: u64, barred: Option<Stop>) -> Context<'_> {
     let mut cx = numbered(retry, number);
     cx.request.off = retry.off().or(barred);
     cx.request.attempts = testing::cap().unwrap_or(u32::MAX);

@@ -54,22 +54,26 @@ pub struct Guards {
     guarded: bool,
     /// Whether a success changes the ledger. In the default budget it does not.
     rewarding: bool,
-    /// Whether a first attempt holds nothing except possibly a probe of the breaker, and is never hedged.
+    /// Whether a first attempt holds nothing except possibly a probe of the breaker.
     light: bool,
     /// Whether a guard needs the time of a success.
     timed: bool,
-    breaker: Option<Breaker>,
-    throttle: Option<Throttle>,
-    rate: Option<RateLimit>,
-    concurrency: Option<Concurrency>,
-    cooldown: Option<CoolDown>,
-    stall: Option<Stall>,
+    /// Whether every success is recorded: by the breaker, or for the delay of hedges.
+    recording: bool,
     /// Whether a guard reads the pace of the destination.
     paced: bool,
+    /// From so many timeouts on, calls may have to be refused; `u32::MAX` without a stall rule.
+    stalls_from: u32,
     pace: Pace,
+    breaker: Option<Breaker>,
+    concurrency: Option<Concurrency>,
     /// No retry is paid for while successes take more than this many times as long as usual.
     slowdown: Option<f64>,
-    /// Boxed, because a learnt delay is large.
+    // The others are boxed: few policies have them, and a simulator has many guards.
+    stall: Option<Box<Stall>>,
+    throttle: Option<Box<Throttle>>,
+    rate: Option<Box<RateLimit>>,
+    cooldown: Option<Box<CoolDown>>,
     hedges: Option<Box<HedgeTimer>>,
 }
 
@@ -123,10 +127,7 @@ impl Guards {
         let cooldown = policy.cooldown().map(CoolDown::new);
         let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
         let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
-        let slowdown = match policy.budget() {
-            Budget::Tokens(tokens) => tokens.slowdown,
-            _ => None,
-        };
+        let slowdown = ledger.slowdown();
         let paced = stall.is_some() || slowdown.is_some() || hedge.is_some_and(|it| it.overtaken);
         let guarded = paced
             || breaker.is_some()
@@ -134,13 +135,15 @@ impl Guards {
             || rate.is_some()
             || concurrency.is_some()
             || cooldown.is_some();
+        let hedges = hedge.map(|rule| Box::new(HedgeTimer::new(rule)));
+        let learning = hedges.as_ref().is_some_and(|hedges| hedges.is_learnt());
         let timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some()
-            || paced;
+            || paced
+            || learning;
         let rewarding = ledger.rewards_success();
-        let light = hedge.is_none()
-            && (!rewarding || ledger.rewards_simply())
+        let light = (!rewarding || ledger.rewards_simply())
             && !ledger.counts_in_flight()
             && throttle.is_none()
             && rate.is_none()
@@ -151,16 +154,18 @@ impl Guards {
             rewarding,
             light,
             timed,
-            breaker,
-            throttle,
-            rate,
-            concurrency,
-            cooldown,
-            stall,
+            recording: learning || breaker.is_some(),
             paced,
+            stalls_from: policy.stall().map_or(u32::MAX, |rule| rule.timeouts),
             pace: Pace::default(),
+            breaker,
+            concurrency,
             slowdown,
-            hedges: policy.hedge().map(|rule| Box::new(HedgeTimer::new(rule))),
+            stall: stall.map(Box::new),
+            throttle: throttle.map(Box::new),
+            rate: rate.map(Box::new),
+            cooldown: cooldown.map(Box::new),
+            hedges,
         }
     }
 
@@ -178,8 +183,8 @@ impl Guards {
     #[inline(always)]
     pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
         if !self.light
+            || self.pace.timeouts() >= self.stalls_from
             || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
-            || self.stall.as_ref().is_some_and(|stall| stall.is_near(&self.pace))
         {
             return false;
         }
@@ -195,15 +200,16 @@ impl Guards {
             self.ledger.reward_simply();
         }
         let paced = self.paced && self.pace.wants(started);
-        if !paced && self.breaker.is_none() {
+        if !paced && !self.recording {
             return None;
         }
         let now = if self.timed { now() } else { started };
         if paced {
             self.pace.succeeded(started, now);
         }
-        let breaker = self.breaker.as_ref()?;
-        breaker.record(None, Health::Good, now.saturating_sub(started), now)
+        let taken = now.saturating_sub(started);
+        self.record_latency(taken);
+        self.breaker.as_ref()?.record(None, Health::Good, taken, now)
     }
 
     /// When a hedge beside an attempt that was sent at `sent` is due; [`NEVER`] without hedges, and while
@@ -382,15 +388,19 @@ impl Guards {
         self.breaker.as_ref()?.record(probe, health, taken, now)
     }
 
-    /// Only our own timeouts count: an answer, even a 504, comes from a server that does not stand still.
+    /// A timeout with a status code, such as 504, is an answer. An answer with nothing wrong on the server's side shows
+    /// that the server does not stand still; one that reports a failure shows nothing.
     fn keep_pace(&self, outcome: &Outcome, taken: Nanos, now: Nanos) {
         let sent = now.saturating_sub(taken);
         match outcome {
             Outcome::Success if self.pace.wants(sent) => self.pace.succeeded(sent, now),
-            Outcome::Failure(it) if it.class == Class::Timeout && it.code == 0 => {
-                self.pace.timed_out(taken, now);
-            }
-            _ => {}
+            Outcome::Success => {}
+            Outcome::NotYet(_) => self.pace.answered(now),
+            Outcome::Failure(it) => match (it.class, it.code) {
+                (Class::Timeout, 0) => self.pace.timed_out(taken, now),
+                (Class::Permanent, 1..) => self.pace.answered(now),
+                _ => {}
+            },
         }
     }
 

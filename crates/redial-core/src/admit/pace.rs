@@ -1,40 +1,46 @@
-//! The pace of a destination, as its successes show it: which attempt that succeeded was sent last, how long successes
-//! take, and how long they usually take. Three rules read it.
+//! The pace of a destination, as its successes show it: when the newest attempt that succeeded was sent, how long
+//! successes take, and how long they usually take. Three rules read it.
 //!
-//! - An attempt that a later one has overtaken is lost rather than queued: a hedge beside it helps.
+//! - An attempt that a later one has overtaken is lost or stuck, not queued: a hedge beside it helps.
 //! - A destination whose successes take much longer than usual is saturated: a retry would displace another call.
-//! - When nothing but timeouts comes back, the queue is longer than anyone waits: every call makes it longer.
+//! - When only timeouts come back, the queue is longer than callers wait: every call makes it longer.
 //!
-//! One success in a millisecond is recorded, so that most successes write nothing and need no second look at the clock.
+//! After the first ones, one success in a millisecond is recorded. Most successes write nothing then, and need no second
+//! reading of the clock.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{MS, Nanos, SECOND, share};
 
-/// Fewer latencies say too little.
+use Ordering::Relaxed;
+
+/// The recent latency is compared with the usual one from this many latencies on.
 const ENOUGH: u32 = 3;
-/// The usual latency is the mean of this many, then follows slowly.
+/// The usual latency is the mean of this many, and then follows the recent one.
 const FIRST: u32 = 30;
-/// A latency counts for this part of the recent one,
+/// The weight of a new latency in the recent one.
 const RECENT: f64 = 0.2;
-/// which counts for this part of the usual one, if it is lower.
+/// The weight of the recent latency in the usual one, when that falls.
 const FALL: f64 = 0.02;
-/// If it is higher, the usual one takes about this long to follow: longer than most troubles last.
+/// When the usual latency rises, it takes about this long to follow: longer than most troubles last.
 const RISE: Nanos = 60 * SECOND;
 
+/// All fields are independent measurements, and a reader may see one of them a little late. So `Relaxed` is enough, except
+/// where a comment says otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// A success of an attempt that was sent before this is not recorded.
     due: AtomicU64,
-    /// When the newest attempt that succeeded was sent.
-    newest: AtomicU64,
-    /// When the newest recorded success ended.
-    ended: AtomicU64,
-    latencies: AtomicU32,
-    recent: AtomicU64,
-    usual: AtomicU64,
     /// Attempts without an answer since the last success.
     timeouts: AtomicU32,
-    /// How long the last of them was waited for.
+    /// How many latencies are known, up to [`FIRST`].
+    latencies: AtomicU32,
+    /// When the newest attempt that succeeded was sent.
+    newest: AtomicU64,
+    /// When the last success ended; before the first one, when the first attempt without an answer was sent.
+    ended: AtomicU64,
+    recent: AtomicU64,
+    usual: AtomicU64,
+    /// How long the last attempt without an answer was waited for.
     patience: AtomicU64,
 }
 
@@ -49,9 +55,10 @@ impl Pace {
     #[cold]
     pub(crate) fn succeeded(&self, sent: Nanos, now: Nanos) {
         let due = self.due.load(Relaxed);
-        let count = self.latencies.load(Relaxed);
-        let next = if count < FIRST { 0 } else { sent.saturating_add(MS) };
-        // Threads that come at the same time leave it to one of them.
+        let all = self.latencies.load(Relaxed) < FIRST;
+        let next = if all { 0 } else { sent.saturating_add(MS) };
+        // Of threads that come at the same time, one records its success. While all are recorded, threads can overwrite
+        // each other's latencies, which costs some of the first ones.
         if sent < due || self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
             return;
         }
@@ -68,10 +75,11 @@ impl Pace {
         let recent = toward(recent, taken, mean.max(RECENT));
         let usual = if count < FIRST {
             toward(usual, taken, mean)
-        } else if recent < usual {
+        } else if recent <= usual {
             toward(usual, recent, FALL)
         } else {
-            toward(usual, recent, (since as f64 / RISE as f64).min(FALL))
+            // At least a nanosecond: a smaller part of a short latency would be lost to rounding, time and again.
+            toward(usual, recent, (since as f64 / RISE as f64).min(FALL)).max(usual + 1)
         };
         self.recent.store(recent, Relaxed);
         self.usual.store(usual, Relaxed);
@@ -80,11 +88,19 @@ impl Pace {
 
     /// An attempt was given up after `taken` without an answer.
     pub(crate) fn timed_out(&self, taken: Nanos, now: Nanos) {
-        if self.timeouts.fetch_add(1, Relaxed) == 0 && self.ended.load(Relaxed) == 0 {
-            self.ended.store(now.saturating_sub(taken), Relaxed);
-        }
+        let _ = self.ended.compare_exchange(0, now.saturating_sub(taken), Relaxed, Relaxed);
         self.patience.store(taken, Relaxed);
+        // `Release`: a thread that reads this count reads the silence that belongs to it.
+        let _ = self.timeouts.fetch_update(Ordering::Release, Relaxed, |n| n.checked_add(1));
         self.due.store(0, Relaxed);
+    }
+
+    /// An attempt was answered in time, though not with a success.
+    pub(crate) fn answered(&self, now: Nanos) {
+        if self.timeouts.load(Relaxed) > 0 {
+            self.timeouts.store(0, Relaxed);
+            self.ended.fetch_max(now, Relaxed);
+        }
     }
 
     /// Whether an attempt that was sent later than this has succeeded.
@@ -101,10 +117,10 @@ impl Pace {
     /// Attempts without an answer since the last success.
     #[inline(always)]
     pub(crate) fn timeouts(&self) -> u32 {
-        self.timeouts.load(Relaxed)
+        self.timeouts.load(Ordering::Acquire)
     }
 
-    /// For how many timeouts nothing has succeeded.
+    /// For how many times the last timeout nothing has succeeded.
     pub(crate) fn silence(&self, now: Nanos) -> f64 {
         let since = now.saturating_sub(self.ended.load(Relaxed));
         since as f64 / self.patience.load(Relaxed).max(1) as f64

@@ -152,9 +152,7 @@ impl Call {
 
     /// When a hedge beside the newest attempt in flight, sent at `sent`, is due; [`NEVER`] if none is to be sent.
     pub fn hedge_at(&self, cx: &Context<'_>, sent: Nanos) -> Nanos {
-        let allowed =
-            cx.request.safety.allows_hedge(cx.policy) && self.attempts_left(cx, true).is_ok();
-        if allowed { cx.guards.hedge_at(sent, self.deadline) } else { NEVER }
+        self.may_hedge(cx).map_or(NEVER, |()| cx.guards.hedge_at(sent, self.deadline))
     }
 
     /// Grants another attempt beside the ones in flight, of which the newest was sent at `sent`. A refusal does not end
@@ -164,27 +162,31 @@ impl Call {
     ///
     /// Why there is no hedge, and when to ask again.
     pub fn hedge(&mut self, cx: &Context<'_>, sent: Nanos, now: Nanos) -> Result<Permit, NoHedge> {
+        let never = |stop| NoHedge { reason: Some(stop), again: NEVER };
+        self.may_hedge(cx).map_err(never)?;
         let again = cx.policy.hedge().map_or(NEVER, |rule| rule.again(sent, now));
         if again != NEVER && !cx.guards.has_overtaken(sent) {
             return Err(NoHedge { reason: None, again });
         }
-        self.send_beside(cx, now).map_err(|stop| {
-            let again = if stop == Stop::Budget { again } else { NEVER };
-            NoHedge { reason: Some(stop), again }
+        self.send_beside(cx, now).map_err(|stop| match stop {
+            Stop::Budget => NoHedge { reason: Some(stop), again },
+            _ => never(stop),
         })
     }
 
-    fn send_beside(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+    fn may_hedge(&self, cx: &Context<'_>) -> Result<(), Stop> {
         if self.stage != Stage::Sent {
-            return Err(Stop::Cancelled);
+            Err(Stop::Cancelled)
+        } else if !cx.request.safety.allows_hedge(cx.policy) {
+            Err(Stop::Unsafe)
+        } else if self.in_flight == u8::MAX {
+            Err(Stop::Concurrency)
+        } else {
+            self.attempts_left(cx, true)
         }
-        if !cx.request.safety.allows_hedge(cx.policy) {
-            return Err(Stop::Unsafe);
-        }
-        if self.in_flight == u8::MAX {
-            return Err(Stop::Concurrency);
-        }
-        self.attempts_left(cx, true)?;
+    }
+
+    fn send_beside(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         self.pay(cx, Class::Transient, now)?;
         let sent = self.send(cx, now);
         self.refund(cx, now);
@@ -222,8 +224,7 @@ impl Call {
         verdict
     }
 
-    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or an attempt of a
-    /// dropped call.
+    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or one of a dropped call.
     pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
         self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
     }
@@ -381,7 +382,8 @@ impl Call {
         self.step = self.step.saturating_add(1);
         // A backoff that has started over needs another stream, or it would draw the same waits again.
         let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
-        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
+        let left = self.deadline.saturating_sub(now);
+        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, left, seed);
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {

@@ -202,6 +202,11 @@ impl Draft {
         Self { cooldown: Some(rule), ..self }
     }
 
+    /// Allows any number of retries for a key.
+    pub fn without_cooldown(self) -> Self {
+        Self { cooldown: None, ..self }
+    }
+
     /// Holds calls back while a destination answers nothing.
     pub fn stall(self, rule: StallRule) -> Self {
         Self { stall: Some(rule), ..self }

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{Draft, Policy};
-use crate::admit::CoolDownRule;
-use crate::admit::budget::{Budget, WindowBudget};
+use crate::admit::budget::{Budget, TokenBudget, WindowBudget};
+use crate::admit::{BreakerRule, CoolDownRule};
 use crate::decide::{Class, RetryOn};
 use crate::schedule::Backoff;
 use crate::units::Rate;
@@ -19,8 +19,8 @@ pub enum Preset {
     Standard01,
     /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
     FraudScore,
-    /// Payments: 4 attempts, 500 ms to 20 s. Needs an idempotency key. Of the statuses, only 429, 500 and 503
-    /// are repeated; a 402 is final.
+    /// Payments: 4 attempts, 500 ms to 20 s, and a circuit breaker. Needs an idempotency key. Of the statuses, only
+    /// 429, 500 and 503 are repeated; a 402 is final.
     PaymentProcessor,
     /// A public web API: 4 attempts, 500 ms to 30 s.
     Web,
@@ -78,11 +78,14 @@ impl Preset {
                 .backoff(backoff(500, 20_000))
                 .deadline(ms(60_000))
                 .require_key()
+                .breaker(BreakerRule::default())
                 .retry_on(wire().code(429).code(500).code(503)),
             Self::Web => draft.backoff(backoff(500, 30_000)).deadline(ms(60_000)),
             Self::ControlPlane => draft.backoff(backoff(200, 10_000)).deadline(ms(30_000)),
+            // One of millions makes few calls, so the opening balance is nearly all that it has.
             Self::Player => draft
                 .attempts(2)
+                .budget(Budget::Tokens(TokenBudget::earned().timeout_cost(20)))
                 .backoff(backoff(1_000, 4_000))
                 .cooldown(CoolDownRule::every(ms(30_000))),
         }

@@ -176,7 +176,7 @@ impl Backoff {
     }
 
     /// How long a key or a job rests whose call has stopped: half of the cap, or up to all of it. Those that stop together
-    /// do not start together.
+    /// do not start together. Then it makes [a single attempt](crate::Request::RESTED).
     pub fn rest(&self, seed: u64) -> Nanos {
         random::uniform(self.cap / 2, self.cap, random::draw(seed, 1))
     }

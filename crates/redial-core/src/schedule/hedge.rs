@@ -123,6 +123,10 @@ impl HedgeTimer {
         }
     }
 
+    pub(crate) fn is_learnt(&self) -> bool {
+        matches!(self, Self::Learnt { .. })
+    }
+
     pub(crate) fn record(&self, taken: Nanos) {
         if let Self::Learnt { latency, .. } = self {
             latency.record(taken);

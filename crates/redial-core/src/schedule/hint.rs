@@ -51,8 +51,8 @@ pub enum HintRule {
         /// What to do about a longer hint.
         #[cfg_attr(feature = "serde", serde(default))]
         too_long: TooLong,
-        /// Callers with the same hint are spread over this share of it. `None` is 0.1, or 0 if the policy
-        /// has no jitter.
+        /// Callers with the same hint are spread over this share of it, as far as their deadlines allow. `None` is 1, or
+        /// 0 if the policy has no jitter.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         spread: Option<f64>,
     },
@@ -79,7 +79,7 @@ impl HintRule {
     pub(crate) fn spread(&self, jitter: Jitter) -> f64 {
         match self {
             Self::Honour { spread: Some(spread), .. } => *spread,
-            Self::Honour { spread: None, .. } if jitter != Jitter::None => 0.1,
+            Self::Honour { spread: None, .. } if jitter != Jitter::None => 1.0,
             Self::Honour { .. } | Self::Ignore => 0.0,
         }
     }

@@ -36,12 +36,13 @@ pub struct Wait {
     pub hinted: bool,
 }
 
-/// The wait before retry `k` (from 1), a pure function.
+/// The wait before retry `k` (from 1), a pure function. `left` is the time until the deadline of the call.
 pub fn wait(
     policy: &Policy,
     k: u32,
     previous: Nanos,
     hint: Option<Hint>,
+    left: Nanos,
     seed: u64,
 ) -> Result<Wait, Stop> {
     let backoff = policy.backoff();
@@ -55,7 +56,7 @@ pub fn wait(
     let delay = if hint.is_exact() {
         after
     } else {
-        let latest = spread(policy, after);
+        let latest = latest(policy, after, left);
         drawn.max(random::uniform(after, latest, random::draw(!seed, u64::from(k))))
     };
     Ok(Wait { delay, drawn, hinted: true })
@@ -64,7 +65,12 @@ pub fn wait(
 /// The bulk form of [`wait`], for many equal callers: the range on which the wait before retry `k` is
 /// uniform. `None` if it is not uniform, because the jitter is normal, it depends on earlier waits, draws are clipped, or a
 /// hint falls inside the backoff's range.
-pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range>, Stop> {
+pub fn range(
+    policy: &Policy,
+    k: u32,
+    hint: Option<Hint>,
+    left: Nanos,
+) -> Result<Option<Range>, Stop> {
     let backoff = policy.backoff();
     let drawn = backoff.range(k, 0);
     let is_uniform = backoff.is_uniform() && !backoff.remembers() && drawn.hi <= backoff.cap;
@@ -73,7 +79,7 @@ pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range
     let Some(hint) = hint else { return Ok(plain) };
 
     let lo = capped(hint, *cap, *too_long)?;
-    let hi = if hint.is_exact() { lo } else { spread(policy, lo) };
+    let hi = if hint.is_exact() { lo } else { latest(policy, lo, left) };
     Ok(if hint.is_exact() || drawn.hi.min(backoff.cap) <= lo {
         Some(Range { lo, hi })
     } else {
@@ -91,8 +97,11 @@ fn capped(hint: Hint, cap: Nanos, too_long: TooLong) -> Result<Nanos, Stop> {
     }
 }
 
-/// The end of the range over which callers with this hint are spread.
-fn spread(policy: &Policy, after: Nanos) -> Nanos {
+/// The end of the range over which callers with this hint are spread. It leaves the attempt its timeout, or a quarter of
+/// the time between the hint and the deadline if that is less.
+fn latest(policy: &Policy, after: Nanos, left: Nanos) -> Nanos {
     let spread = policy.hint_rule().spread(policy.backoff().jitter);
-    after.saturating_add(share(spread, after))
+    let room = left.saturating_sub(after);
+    let attempt = policy.attempt_timeout_nanos().min(room / 4);
+    after.saturating_add(share(spread, after).min(room - attempt))
 }

@@ -1,7 +1,7 @@
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Reach, RetryOn, Safety};
 use redial_core::schedule::{Backoff, Hint, Jitter};
-use redial_core::{Call, Draft, Event, NEVER, Policy, Preset, Rate, Stop, Verdict};
+use redial_core::{Call, Draft, Event, NEVER, Preset, Rate, Stop, Verdict};
 
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
@@ -12,7 +12,7 @@ fn a_call_is_small() {
 
 #[test]
 fn success_on_the_first_attempt_is_one_attempt() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     let trace = lab.call(&[Outcome::Success]);
     assert_eq!((trace.attempts, trace.end, trace.elapsed), (1, Ok(()), 0));
     assert_eq!(
@@ -51,7 +51,7 @@ fn every_step_is_an_event() {
 #[test]
 fn the_safety_gate() {
     let check = |safety, class, reach, retried| {
-        let mut lab = Lab::new(Policy::standard());
+        let mut lab = Lab::new(policy(|p| p));
         lab.request.safety = safety;
         let trace = lab.call(&[Failure::new(class).reach(reach).into(), Outcome::Success]);
         let want = if retried { Ok(()) } else { Err(Stop::Unsafe) };
@@ -107,7 +107,7 @@ fn a_policy_repeats_what_it_lists() {
 
 #[test]
 fn a_stop_signal_from_below_ends_the_call() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     let trace = lab.call(&[Failure::new(Class::Overloaded).told_to_stop().into()]);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::ToldToStop)));
     assert_eq!(lab.failing(Class::Cancelled).end, Err(Stop::Cancelled));
@@ -115,7 +115,7 @@ fn a_stop_signal_from_below_ends_the_call() {
 
 #[test]
 fn a_switched_off_call_makes_one_attempt() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     lab.request.off = Some(Stop::SwitchedOff);
     let trace = lab.failing(Class::Reset);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::SwitchedOff)));
@@ -126,7 +126,7 @@ fn a_switched_off_call_makes_one_attempt() {
 
 #[test]
 fn switching_off_stops_waiting_retries() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
     let Verdict::Wait(until) = call.settle(&lab.cx(), permit, &fail(Class::Reset), lab.now, || 1)
@@ -145,19 +145,22 @@ fn a_late_permit_only_updates_the_guards() {
         let lab = Lab::new(policy(|p| p.budget(inflight).concurrency(2)));
         let mut call = lab.start();
         let slow = call.admit(&lab.cx(), lab.now).unwrap();
-        let quick = call.hedge(&lab.cx(), lab.now).unwrap();
+        let quick = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
         assert_eq!(call.settle(&lab.cx(), quick, &Outcome::Success, lab.now, || 0), Verdict::Done);
         let late = call.settle(&lab.cx(), slow, &outcome, lab.now, || 0);
         assert_eq!(late, Verdict::Stop(Stop::Cancelled));
         assert_eq!(lab.balance(), 3, "nothing is in flight");
         assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled);
-        assert_eq!(call.hedge(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled);
+        assert_eq!(
+            call.hedge(&lab.cx(), lab.now, lab.now).unwrap_err().reason,
+            Some(Stop::Cancelled)
+        );
     }
 }
 
 #[test]
 fn an_attempt_is_given_only_after_a_wait() {
-    let lab = Lab::new(Policy::standard());
+    let lab = Lab::new(policy(|p| p));
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
     assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled, "one is on its way");
@@ -170,12 +173,12 @@ fn hedges_are_bounded() {
     let mut call = lab.start();
     let mut held = vec![call.admit(&lab.cx(), lab.now).unwrap()];
     let refused = loop {
-        match call.hedge(&lab.cx(), lab.now) {
+        match call.hedge(&lab.cx(), lab.now, lab.now) {
             Ok(permit) => held.push(permit),
-            Err(stop) => break stop,
+            Err(refused) => break refused,
         }
     };
-    assert_eq!((held.len(), refused), (255, Stop::Concurrency));
+    assert_eq!((held.len(), refused.reason), (255, Some(Stop::Concurrency)));
     held.into_iter().for_each(|permit| call.abandon(&lab.cx(), permit, lab.now));
 }
 
@@ -186,17 +189,19 @@ fn what_is_unsafe_or_has_a_precondition_is_not_hedged() {
         lab.request.safety = safety;
         let mut call = lab.start();
         let first = call.admit(&lab.cx(), lab.now).unwrap();
-        let hedge = call.hedge(&lab.cx(), lab.now);
+        let hedge = call.hedge(&lab.cx(), lab.now, lab.now);
         call.abandon(&lab.cx(), first, lab.now);
-        hedge.map(|permit| call.abandon(&lab.cx(), permit, lab.now))
+        hedge
+            .map(|permit| call.abandon(&lab.cx(), permit, lab.now))
+            .map_err(|refused| refused.reason)
     };
     for safety in [Safety::ReadOnly, Safety::Idempotent, Safety::Keyed] {
         assert_eq!(hedges(safety, |p| p), Ok(()), "{safety:?}");
     }
     for safety in [Safety::Unsafe, Safety::Conditional] {
-        assert_eq!(hedges(safety, |p| p), Err(Stop::Unsafe), "{safety:?}");
+        assert_eq!(hedges(safety, |p| p), Err(Some(Stop::Unsafe)), "{safety:?}");
     }
-    assert_eq!(hedges(Safety::Idempotent, Draft::require_key), Err(Stop::Unsafe));
+    assert_eq!(hedges(Safety::Idempotent, Draft::require_key), Err(Some(Stop::Unsafe)));
 }
 
 #[test]
@@ -208,7 +213,7 @@ fn a_transient_error_is_retried_whatever_the_policy_lists() {
 
 #[test]
 fn the_callers_deadline_can_only_shorten_the_policys() {
-    let lab = Lab::new(Policy::standard());
+    let lab = Lab::new(policy(|p| p));
     assert_eq!(Call::new(&lab.policy, 5, NEVER).deadline(), 10 * SECOND + 5);
     assert_eq!(Call::new(&lab.policy, 5, SECOND).deadline(), SECOND);
     assert_eq!(Call::new(&lab.policy, 5, 60 * SECOND).deadline(), 10 * SECOND + 5);
@@ -234,19 +239,22 @@ fn a_hedge_is_an_attempt_paid_from_the_same_budget() {
     let lab = Lab::new(policy(|p| p.budget(budget)));
     let mut call = lab.start();
     let slow = call.admit(&lab.cx(), lab.now).unwrap();
-    let hedge = call.hedge(&lab.cx(), lab.now + MS).unwrap();
+    let hedge = call.hedge(&lab.cx(), lab.now, lab.now + MS).unwrap();
     assert_eq!((slow.number, hedge.number, lab.balance()), (1, 2, 0));
-    assert_eq!(call.hedge(&lab.cx(), lab.now + MS).unwrap_err(), Stop::Budget);
+    assert_eq!(
+        call.hedge(&lab.cx(), lab.now, lab.now + MS).unwrap_err().reason,
+        Some(Stop::Budget)
+    );
     assert_eq!(call.settle(&lab.cx(), hedge, &Outcome::Success, lab.now, || 0), Verdict::Done);
     call.abandon(&lab.cx(), slow, lab.now);
 }
 
 #[test]
 fn a_failed_attempt_waits_for_the_one_beside_it() {
-    let lab = Lab::new(Policy::standard());
+    let lab = Lab::new(policy(|p| p));
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
-    let second = call.hedge(&lab.cx(), lab.now).unwrap();
+    let second = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
     let settle =
         |call: &mut Call, permit, outcome| call.settle(&lab.cx(), permit, &outcome, lab.now, || 0);
     assert_eq!(settle(&mut call, first, fail(Class::Reset)), Verdict::InFlight);
@@ -254,7 +262,7 @@ fn a_failed_attempt_waits_for_the_one_beside_it() {
 
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
-    let second = call.hedge(&lab.cx(), lab.now).unwrap();
+    let second = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
     assert_eq!(settle(&mut call, first, fail(Class::Permanent)), Verdict::Stop(Stop::Permanent));
     call.abandon(&lab.cx(), second, lab.now);
 }
@@ -266,7 +274,7 @@ fn the_first_success_wins_whatever_failed_before_it() {
         let lab = Lab::new(policy(|p| p.retry_on(RetryOn::nothing())));
         let mut call = lab.start();
         let first = call.admit(&lab.cx(), lab.now).unwrap();
-        let second = call.hedge(&lab.cx(), lab.now).unwrap();
+        let second = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
         let failed = call.settle(&lab.cx(), second, &fail(Class::Overloaded), lab.now, || 0);
         assert_eq!(failed, Verdict::InFlight);
         assert_eq!(call.settle(&lab.cx(), first, &last, lab.now, || 0), end);
@@ -277,11 +285,11 @@ fn the_first_success_wins_whatever_failed_before_it() {
 
 #[test]
 fn an_unsafe_call_is_not_hedged() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     lab.request.safety = Safety::Unsafe;
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
-    assert_eq!(call.hedge(&lab.cx(), lab.now).unwrap_err(), Stop::Unsafe);
+    assert_eq!(call.hedge(&lab.cx(), lab.now, lab.now).unwrap_err().reason, Some(Stop::Unsafe));
     assert_eq!(lab.balance(), 10);
     call.settle(&lab.cx(), first, &Outcome::Success, lab.now, || 0);
 }
@@ -300,6 +308,7 @@ fn every_reason_has_a_name_and_a_sentence() {
         Stop::RateLimit,
         Stop::Concurrency,
         Stop::CoolDown,
+        Stop::Stalled,
         Stop::ToldToStop,
         Stop::SwitchedOff,
         Stop::Cancelled,

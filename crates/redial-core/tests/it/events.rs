@@ -3,17 +3,17 @@
 use std::sync::Mutex;
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, CallInfo, Context, Event, NEVER, Observer, Policy, Request, Stop};
+use redial_core::{Call, CallInfo, Context, Event, NEVER, Observer, Request, Stop};
 
-use crate::support::{Lab, Log, MS, fail, ms};
+use crate::support::{Lab, Log, MS, fail, ms, policy};
 
 #[test]
 fn the_loser_of_a_hedge_ends_after_its_call() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     let mut call = lab.start();
     let slow = call.admit(&lab.cx(), lab.now).unwrap();
     lab.now += 50 * MS;
-    let quick = call.hedge(&lab.cx(), lab.now).unwrap();
+    let quick = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
     lab.now += 10 * MS;
     call.settle(&lab.cx(), quick, &Outcome::Success, lab.now, || 0);
     call.abandon(&lab.cx(), slow, lab.now);
@@ -31,10 +31,10 @@ fn the_loser_of_a_hedge_ends_after_its_call() {
 
 #[test]
 fn a_retry_after_a_race_is_not_a_hedge() {
-    let mut lab = Lab::new(Policy::standard());
+    let mut lab = Lab::new(policy(|p| p));
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
-    let beside = call.hedge(&lab.cx(), lab.now).unwrap();
+    let beside = call.hedge(&lab.cx(), lab.now, lab.now).unwrap();
     for permit in [first, beside] {
         call.settle(&lab.cx(), permit, &Failure::new(Class::Timeout).into(), lab.now, || 0);
     }
@@ -60,7 +60,7 @@ impl Observer for Keys {
 
 #[test]
 fn observers_receive_the_call_and_its_key() {
-    let lab = Lab::new(Policy::standard());
+    let lab = Lab::new(policy(|p| p));
     let observers = (Keys::default(), Log::default());
     let request = Request { key: 7, call: 3, ..lab.request };
     let cx = Context { observer: Some(&observers), request, ..lab.cx() };

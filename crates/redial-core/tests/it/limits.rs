@@ -167,7 +167,7 @@ fn destinations_have_separate_guards_within_a_bound() {
 fn a_policy_knows_how_long_its_guards_remember() {
     let memory =
         |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory_nanos();
-    assert_eq!(Policy::standard().memory_nanos(), 20 * SECOND);
+    assert_eq!(memory(|p| p), 20 * SECOND);
     assert_eq!(memory(|p| p.rate(RateRule::new(Rate::new(1, ms(3_600_000)), 2))), 7200 * SECOND);
     let long = |p: redial_core::Draft| {
         let rule = redial_core::admit::BreakerRule::default().open_for(ms(36_000_000), 0.5);
@@ -184,7 +184,7 @@ fn a_policy_knows_how_long_its_guards_remember() {
 
 #[test]
 fn one_bad_destination_does_not_drain_the_others() {
-    let policy = Policy::standard();
+    let policy = policy(|p| p);
     let mut scopes = Scopes::new(10, SECOND);
     let mut get = |name| scopes.get(name, 0, || Guards::new(&policy, 1, 0));
     let (bad, good) = (get("bad"), get("good"));

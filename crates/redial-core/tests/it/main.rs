@@ -8,6 +8,7 @@ mod events;
 mod fast_path;
 mod fleet;
 mod herd;
+mod hint;
 mod lease;
 mod limits;
 mod literature;

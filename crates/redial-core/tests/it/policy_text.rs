@@ -20,6 +20,8 @@ fn a_policy_file_is_read() {
         deadline        = "2s"
         backoff         = { base = "100ms", cap = "2s", jitter = "full" }
         budget          = { window = { ratio = 0.1, floor = "10/s", ttl = "10s" } }
+        hedge           = "none"
+        stall           = "none"
         retry_on        = ["connect", "timeout", "reset", 408, 429, 502, 503, 504]
         "#,
     )
@@ -59,7 +61,8 @@ fn both_kinds_of_hedge_are_read() {
     assert_eq!(hedge("hedge = { after = \"200ms\" }"), Some(HedgeRule::after(ms(200))));
     let learnt = HedgeRule::quantile(0.95).multiple(1.5).at_most(2);
     assert_eq!(hedge("hedge = { quantile = 0.95, multiple = 1.5, most = 2 }"), Some(learnt));
-    assert_eq!(hedge(""), None);
+    assert_eq!(hedge("hedge = \"none\""), None);
+    assert_eq!(hedge(""), Some(HedgeRule::share(1.0 / 3.0).at_most(3).if_overtaken()));
 }
 
 #[test]
@@ -117,8 +120,11 @@ fn errors_name_the_mistake() {
     rejects("hint = { honour = { cap = \"1m\", spreed = 1 } }", &["spreed"]);
     rejects("breaker = { lookback = { calls = 0 } }", &["breaker.lookback.calls is 0"]);
     rejects("concurrency = 0", &["concurrency is 0"]);
-    rejects("hedge = {}", &["needs `after` or `quantile`"]);
-    rejects("hedge = { after = \"1s\", quantile = 0.9 }", &["both `after` and `quantile`"]);
+    rejects("hedge = {}", &["needs `after`, `quantile` or `share`"]);
+    rejects(
+        "hedge = { after = \"1s\", quantile = 0.9 }",
+        &["more than one of `after`, `quantile` and `share`"],
+    );
     rejects("hedge = { quantile = 95 }", &["hedge.quantile is 95", "below 1"]);
 }
 

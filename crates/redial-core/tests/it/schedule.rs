@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use redial_core::admit::Guards;
-use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::schedule::{Backoff, HedgeRule, Hint, HintRule, Jitter, Latency, Range, TooLong};
-use redial_core::{Event, NEVER, Nanos, Policy, Stop, draw};
+use redial_core::decide::Class;
+use redial_core::schedule::{Backoff, HedgeRule, Jitter, Latency, Range};
+use redial_core::{NEVER, Nanos, Stop, draw};
 
-use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
+use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, mean, ms, policy};
 
 fn ceilings(backoff: Backoff, want: &[u64]) {
     let got: Vec<_> = (1..=want.len() as u32).map(|k| backoff.ceiling(k) / MS).collect();
@@ -128,77 +128,6 @@ fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
 }
 
 #[test]
-fn a_hint_is_a_floor_spread_over_a_tenth() {
-    let hinted =
-        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(seconds * 1_000)));
-    let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).attempts(2)));
-    let waits: Vec<_> = (0..2_000)
-        .map(|_| lab.call(&[hinted(7).into(), Outcome::Success]).waits[0] - 7 * SECOND)
-        .collect();
-    assert!(waits.iter().all(|over| *over <= 7 * SECOND / 10));
-    assert!(chi_square(&waits, 7 * SECOND / 10) < CHI_SQUARE_LIMIT);
-
-    let longer = Backoff::exponential(ms(10_000), ms(10_000)).jitter(Jitter::None);
-    let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).backoff(longer)));
-    let waits = lab.call(&[hinted(7).into(), Outcome::Success]).waits;
-    assert_eq!(waits, [10 * SECOND], "a wait that is longer than the hint stays");
-}
-
-#[test]
-fn without_jitter_a_hint_is_not_spread_by_default() {
-    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(7_000))).into();
-    let plain = Backoff::default().jitter(Jitter::None);
-    let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain)));
-    assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [7 * SECOND]);
-
-    let spread = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Stop, spread: Some(0.5) };
-    let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain).hint(spread)));
-    let wait = lab.call(&[outcome, Outcome::Success]).waits[0];
-    assert!((7 * SECOND..=10_500 * MS).contains(&wait) && wait != 7 * SECOND, "{wait}");
-}
-
-#[test]
-fn a_slot_is_exact_and_replaces_the_wait() {
-    let backoff = Backoff::exponential(ms(5_000), ms(5_000)).jitter(Jitter::None);
-    let slot = Failure::new(Class::Overloaded)
-        .hint(Hint::Slot(std::time::Duration::from_nanos(1_234_567_891)))
-        .into();
-    let mut lab = Lab::new(policy(|p| p.backoff(backoff)));
-    assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [1_234_567_891]);
-}
-
-#[test]
-fn a_pushback_is_exact_and_starts_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
-    let plain = Backoff::default().jitter(Jitter::None);
-    let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(5)));
-    let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
-    assert_eq!(waits, [100 * MS, 300 * MS, 100 * MS, 200 * MS]);
-
-    let mut lab = Lab::new(policy(|p| p.attempts(5)));
-    let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
-    assert_ne!(waits[0], waits[2], "the same ceiling, another draw");
-}
-
-#[test]
-fn an_ignored_pushback_does_not_start_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
-    let plain = Backoff::default().jitter(Jitter::None);
-    let mut lab = Lab::new(policy(|p| p.backoff(plain).hint(HintRule::Ignore)));
-    assert_eq!(lab.call(&[pushed]).waits, [100 * MS, 200 * MS, 400 * MS]);
-}
-
-#[test]
-fn a_hint_that_does_not_fit_is_not_honoured() {
-    let hint = Hint::AtLeast(ms(11_000));
-    let mut lab = Lab::new(redial_core::Policy::standard());
-    let trace = lab.call(&[Failure::new(Class::Throttled).hint(hint).into()]);
-    assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 0));
-    let events = lab.events.take();
-    assert!(events.contains(&Event::HintIgnored { hint }), "{events:?}");
-}
-
-#[test]
 fn an_invalid_backoff_does_not_panic() {
     let long = std::time::Duration::MAX;
     for backoff in [
@@ -215,24 +144,6 @@ fn an_invalid_backoff_does_not_panic() {
             backoff.delay(k, u64::MAX, u64::MAX);
         }
     }
-}
-
-#[test]
-fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
-    let hint = Hint::AtLeast(ms(61_000));
-    let outcome = Failure::new(Class::Throttled).hint(hint).into();
-    let mut lab = Lab::new(policy(|p| p.without_deadline()));
-    let trace = lab.call(&[outcome]);
-    assert_eq!((trace.end, trace.elapsed), (Err(Stop::HintTooLong), 0));
-    assert!(lab.events.take().contains(&Event::HintIgnored { hint }));
-
-    let clip = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Clip, spread: Some(0.0) };
-    let mut lab = Lab::new(policy(|p| p.without_deadline().hint(clip)));
-    assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [60 * SECOND]);
-
-    let mut lab = Lab::new(policy(|p| p.without_deadline().hint(HintRule::Ignore)));
-    assert!(lab.call(&[outcome, Outcome::Success]).waits[0] <= 100 * MS);
-    assert!(lab.events.take().contains(&Event::HintIgnored { hint }));
 }
 
 #[test]
@@ -279,22 +190,25 @@ fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
 #[test]
 fn a_hedge_is_due_after_a_multiple_of_a_fixed_or_of_the_usual_time() {
     let guards = |rule: HedgeRule| Guards::new(&policy(|p| p.hedge(rule)), 1, 0);
-    assert_eq!(Guards::new(&Policy::standard(), 1, 0).hedge_delay(), NEVER);
-    assert_eq!(guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_delay(), 300 * MS);
+    assert_eq!(Guards::new(&policy(|p| p), 1, 0).hedge_at(SECOND, NEVER), NEVER);
+    assert_eq!(
+        guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_at(SECOND, NEVER),
+        SECOND + 300 * MS
+    );
     let learnt = guards(HedgeRule::quantile(0.95).multiple(2.0));
     let usual = Latency::new(0.95);
     for taken in 1..=31 {
         learnt.record_latency(taken * MS);
         usual.record(taken * MS);
     }
-    assert_eq!(learnt.hedge_delay(), NEVER, "31 latencies are too few");
+    assert_eq!(learnt.hedge_at(SECOND, NEVER), NEVER, "31 latencies are too few");
     learnt.record_latency(32 * MS);
     usual.record(32 * MS);
-    assert_eq!(learnt.hedge_delay(), 2 * usual.quantile());
-    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_delay()));
+    assert_eq!(learnt.hedge_at(SECOND, NEVER), SECOND + 2 * usual.quantile());
+    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_at(0, NEVER)));
 }
 
-fn any_backoff() -> impl Strategy<Value = Backoff> {
+pub(crate) fn any_backoff() -> impl Strategy<Value = Backoff> {
     let jitter = prop_oneof![
         Just(Jitter::None),
         Just(Jitter::Full),
@@ -345,37 +259,4 @@ proptest! {
         prop_assert!(delay >= lo.min(backoff.ceiling(u32::MAX)) && delay <= hi);
         prop_assert_eq!(delay, backoff.delay(k, previous, seed));
     }
-}
-
-#[test]
-fn waits_are_uniform_on_their_range() {
-    use redial_core::schedule::{range, wait};
-    let full = Backoff::exponential(ms(100), ms(2_000));
-    let hint = |after| Some(Hint::AtLeast(ms(after)));
-    let none = full.jitter(Jitter::None);
-    for (backoff, hint, want) in [
-        (full, None, Some((0, 200))),
-        (full.jitter(Jitter::Equal), None, Some((100, 200))),
-        (full, hint(1_000), Some((1_000, 1_100))),
-        (none, hint(1_000), Some((1_000, 1_000))),
-        (full, hint(150), None),
-        (none, hint(50), Some((200, 200))),
-        (full, Some(Hint::Slot(ms(70))), Some((70, 70))),
-        (full.jitter(Jitter::Decorrelated), None, None),
-        (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
-    ] {
-        let policy = policy(|p| p.backoff(backoff));
-        let got = range(&policy, 2, hint).unwrap();
-        assert_eq!(got.map(|it| (it.lo / MS, it.hi / MS)), want, "{backoff:?} {hint:?}");
-        let Some(Range { lo, hi }) = got else { continue };
-        let waits: Vec<_> =
-            (0..1_000).map(|seed| wait(&policy, 2, 0, hint, seed).unwrap().delay).collect();
-        assert!(waits.iter().all(|wait| (lo..=hi).contains(wait)), "{backoff:?} {hint:?}");
-        let middle = mean(&waits);
-        let error = (hi - lo) as f64 / 12_000_f64.sqrt();
-        assert!((middle - (lo + hi) as f64 / 2.0).abs() <= 5.0 * error, "{backoff:?} {hint:?}");
-    }
-    let short = HintRule::honour(ms(1_000), TooLong::Stop);
-    let policy = policy(|p| p.hint(short));
-    assert_eq!(range(&policy, 1, hint(1_001)), Err(Stop::HintTooLong));
 }

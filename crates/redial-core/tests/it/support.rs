@@ -6,7 +6,7 @@ use std::time::Duration;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{
-    Call, Context, Draft, Event, NEVER, Nanos, Observer, Policy, Request, Stop, Verdict,
+    Call, Context, Draft, Event, NEVER, Nanos, Observer, Policy, Preset, Request, Stop, Verdict,
 };
 
 pub(crate) const MS: Nanos = 1_000_000;
@@ -16,8 +16,9 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// A policy that starts from the plain `standard-0.1`, so that a test of one rule sees only that rule.
 pub(crate) fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
-    change(Policy::draft()).build().unwrap()
+    change(Preset::Standard01.draft()).build().unwrap()
 }
 
 pub(crate) fn fail(class: Class) -> Outcome {

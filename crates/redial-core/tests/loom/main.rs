@@ -12,12 +12,12 @@ use loom::thread;
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, BreakerState, CoolDownRule, Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Call, Context, Draft, NEVER, Nanos, Policy, Rate, Request};
+use redial_core::{Call, Context, Draft, NEVER, Nanos, Policy, Preset, Rate, Request};
 
 const SECOND: Nanos = 1_000_000_000;
 
 fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
-    change(Policy::draft()).build().unwrap()
+    change(Preset::Standard01.draft()).build().unwrap()
 }
 
 /// The results of two threads.

@@ -1,5 +1,5 @@
 //! A policy that extends another contains only the differences. Tables are merged field by field; where a table is a
-//! choice between alternatives (which budget, which jitter), another alternative replaces it as a whole.
+//! choice between alternatives (which budget, jitter or delay of hedges), another alternative replaces it as a whole.
 
 use redial_core::{Policy, Preset};
 
@@ -60,23 +60,37 @@ fn move_to(table: &mut Table, span: Span) {
     }
 }
 
-/// Merges `over` into `under`.
+/// Merges `over` into `under`, which is what it extends, or empty.
 pub(super) fn merge(under: &mut Table, over: &Table) {
+    if let Some(extends) = over.get("extends") {
+        complete(under, over, extends.span);
+    }
     merge_at(under, over, "");
+}
+
+/// Writes out the default hedge and budget if `over` changes a part of them: they are not at the defaults of their own
+/// fields.
+fn complete(under: &mut Table, over: &Table, span: Span) {
+    for name in ["hedge", "budget"] {
+        let changes = over.get(name).is_some_and(|node| node.table().is_some());
+        if changes && under.get(name).is_none() {
+            let mut default = print::all_fields(&Policy::standard());
+            move_to(&mut default, span);
+            default.remove(name).into_iter().for_each(|entry| under.set(entry));
+        }
+    }
 }
 
 fn merge_at(under: &mut Table, over: &Table, path: &str) {
     for entry in over.entries() {
         let path = join(path, &entry.key);
-        if let Some(other) = fields::alternative(&path).filter(|other| over.get(other).is_none()) {
-            under.remove(other);
-        }
         match &entry.node.value {
             Value::Text(none) if none == "none" && fields::kind(&path) == Kind::Optional => {
                 under.remove(&entry.key);
             }
             Value::Table(over) => {
-                if !can_merge(under.get(&entry.key), over, &path) {
+                let present = under.get(&entry.key).and_then(Node::table);
+                if !present.is_some_and(|under| fields::can_merge(&path, under, over)) {
                     let node = Node { value: Value::Table(Table::default()), ..entry.node };
                     under.set(Entry { node, ..entry.clone() });
                 }
@@ -90,14 +104,6 @@ fn merge_at(under: &mut Table, over: &Table, path: &str) {
             _ => under.set(entry.clone()),
         }
     }
-}
-
-/// Whether the present value is a table that `over` can be merged into.
-fn can_merge(under: Option<&Node>, over: &Table, path: &str) -> bool {
-    let Some(under) = under.and_then(Node::table) else { return false };
-    let choice = |table: &Table| table.entries().first().map(|entry| entry.key.clone());
-    let is_choice = matches!(fields::kind(path), Kind::Choice | Kind::BareChoice);
-    !is_choice || choice(under) == choice(over)
 }
 
 /// The path of a field inside another, as messages and places write it.

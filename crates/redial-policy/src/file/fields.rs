@@ -5,6 +5,8 @@ use redial_core::admit::budget::Budget;
 use redial_core::schedule::HintRule;
 use redial_core::{DurationText, NEVER, Nanos, Policy};
 
+use crate::tree::Table;
+
 /// A field at the top of a policy.
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -22,20 +24,22 @@ pub(super) enum Kind {
     Plain,
     /// It may be absent; `"none"` removes an inherited one.
     Optional,
+    /// On by default, so `"none"` stays, and switches it off.
+    Switch,
     /// One of several alternatives. Another alternative replaces it as a whole.
     Choice,
     /// A choice without defaults inside.
     BareChoice,
 }
 
-static FIELDS: [Field; 17] = [
+static FIELDS: [Field; 18] = [
     Field::new("attempts", |policy| Some(policy.attempts().to_string())).distinctive(),
     Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_nanos())).distinctive(),
     Field::new("connect_timeout", |policy| duration(policy.connect_timeout_nanos())),
     Field::new("deadline", |policy| duration(policy.deadline_nanos())),
     Field::new("backoff", |policy| duration(policy.backoff().base)).distinctive(),
     Field::new("hint", hint).kind(Kind::Choice),
-    Field::new("hedge", hedge).kind(Kind::Optional),
+    Field::new("hedge", hedge).kind(Kind::Switch),
     Field::new("budget", budget).kind(Kind::Choice),
     Field::new("fleet", |policy| policy.fleet().map(str::to_owned)).kind(Kind::Optional),
     Field::new("retry_on", |policy| Some(retry_on(policy))).distinctive(),
@@ -49,19 +53,26 @@ static FIELDS: [Field; 17] = [
         .kind(Kind::Optional),
     Field::new("cooldown", |policy| policy.cooldown().and_then(|rule| duration(rule.every)))
         .kind(Kind::Optional),
+    Field::new("stall", |policy| {
+        policy.stall().map(|_| "calls held back while only timeouts come back".to_owned())
+    })
+    .kind(Kind::Switch),
 ];
 
 /// Fields further down that are not plain.
-const NESTED: [(&str, Kind); 5] = [
+const NESTED: [(&str, Kind); 8] = [
     ("backoff.growth", Kind::BareChoice),
     ("backoff.jitter", Kind::BareChoice),
     ("breaker.lookback", Kind::BareChoice),
     ("breaker.minimum_calls", Kind::Optional),
     ("hint.honour.spread", Kind::Optional),
+    ("budget.tokens.opening", Kind::Optional),
+    ("budget.tokens.slowdown", Kind::Optional),
+    ("budget.tokens.floor", Kind::Optional),
 ];
 
-/// Fields of which a table has one. Another one replaces it.
-const ALTERNATIVES: [(&str, &str); 2] = [("hedge.after", "quantile"), ("hedge.quantile", "after")];
+/// The delays of hedges, of which a rule has one.
+const HEDGE_DELAYS: [&str; 3] = ["after", "quantile", "share"];
 
 /// What the table of a policy in a file has besides.
 const IN_FILES: [&str; 2] = ["extends", "setting"];
@@ -111,9 +122,15 @@ pub(super) fn kind(path: &str) -> Kind {
     top.or_else(nested).unwrap_or(Kind::Plain)
 }
 
-/// The field of the same table that this one replaces.
-pub(super) fn alternative(path: &str) -> Option<&'static str> {
-    ALTERNATIVES.iter().find(|(known, _)| *known == path).map(|(_, other)| *other)
+/// Whether a table with these fields can be merged into one with those. It cannot if they are different alternatives.
+pub(super) fn can_merge(path: &str, under: &Table, over: &Table) -> bool {
+    let first = |table: &Table| table.entries().first().map(|entry| entry.key.clone());
+    let delay = |table: &Table| HEDGE_DELAYS.into_iter().find(|name| table.get(name).is_some());
+    match kind(path) {
+        Kind::Choice | Kind::BareChoice => first(under) == first(over),
+        Kind::Switch => delay(over).is_none() || delay(under) == delay(over),
+        Kind::Plain | Kind::Optional => true,
+    }
 }
 
 fn duration(nanos: Nanos) -> Option<String> {
@@ -129,13 +146,16 @@ fn hint(policy: &Policy) -> Option<String> {
 }
 
 fn hedge(policy: &Policy) -> Option<String> {
-    policy.hedge().map(|_| "hedges".to_owned())
+    let rule = policy.hedge()?;
+    Some(if rule.overtaken { "hedges of overtaken attempts" } else { "hedges" }.to_owned())
 }
 
-fn budget(policy: &Policy) -> Option<String> {
+/// The kind of budget, in a few words; `None` if there is none.
+pub(super) fn budget(policy: &Policy) -> Option<String> {
     let text = match policy.budget() {
         Budget::None => return None,
         Budget::Window(_) => "a share of recent calls",
+        Budget::Tokens(tokens) if tokens.bonus > 0 => "a budget that retries earn",
         Budget::Tokens(_) => "a token bucket",
         Budget::Throttling(_) => "gRPC's throttling",
         Budget::Inflight(_) => "a share of the calls in flight",

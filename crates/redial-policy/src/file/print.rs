@@ -58,8 +58,8 @@ fn table(entries: impl IntoIterator<Item = Option<(&'static str, Value)>>) -> Ta
 
 /// The fields of a policy that differ from their defaults.
 pub(super) fn policy(policy: &Policy) -> Table {
-    let full = serialised(policy);
-    let (default, base) = (serialised(&Policy::standard()), serialised(&defaults_of(policy)));
+    let full = all_fields(policy);
+    let (default, base) = (all_fields(&Policy::standard()), all_fields(&defaults_of(policy)));
     let is_default =
         |entry: &&Entry| default.get(&entry.key).is_some_and(|it| same(it, &entry.node));
     let mut short = Table::default();
@@ -101,7 +101,8 @@ fn defaults_of(policy: &Policy) -> Policy {
     draft.build().unwrap_or_else(|_| Policy::standard())
 }
 
-fn serialised(policy: &Policy) -> Table {
+/// All fields of a policy.
+pub(super) fn all_fields(policy: &Policy) -> Table {
     // The text keeps the order of the fields, which a table of the TOML crate does not.
     let text = toml::to_string(policy).unwrap_or_default();
     let node = Node::toml(&text).ok();

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use redial_core::admit::budget::Budget;
 use redial_core::{Draft, Policy};
 use serde::Deserialize;
 
@@ -121,9 +122,9 @@ impl<'a> Written<'a> {
     fn policy(&self, node: &Node) -> Result<Policy, Problem> {
         let clamped = Clamped::default();
         let draft = Draft::deserialize(De::new(self.here.at_node(node), &clamped));
-        let built = draft.map_err(Problem::from)?.build();
+        let draft = draft.map_err(Problem::from)?;
         let clamped = clamped.into_inner();
-        let invalid = match (built, clamped) {
+        let invalid = match (draft.clone().build(), clamped) {
             (Ok(policy), None) => return Ok(policy),
             (Ok(_), Some(clamped)) => return Err(clamped),
             (Err(invalid), _) => invalid,
@@ -133,6 +134,11 @@ impl<'a> Written<'a> {
         put(&mut own, &self.own, "", SourceId::default());
         let span = own.of(invalid.field()).span;
         let path = join(self.here.path(), invalid.field());
+        if let Some(budget) = unshared_budget(draft).filter(|_| invalid.field() == "fleet") {
+            let message =
+                format!("{path}: a fleet shares a window budget, but this one is {budget}");
+            return Err(Problem::at(span, message).help("add budget = { window = {} }"));
+        }
         let written = invalid.field().split('.').try_fold(node, |node, key| node.get(key));
         let (kind, value) = match written.map(|node| &node.value) {
             Some(Value::Integer(number)) if number.to_string() != invalid.value() => {
@@ -144,6 +150,13 @@ impl<'a> Written<'a> {
         let message = format!("{path}: must be {kind}{allowed}, but is {value}");
         Err(Problem::at(span, message))
     }
+}
+
+/// The budget of a policy, in a few words, if a fleet cannot share it.
+fn unshared_budget(draft: Draft) -> Option<String> {
+    let policy = draft.without_fleet().build().ok()?;
+    let is_shared = matches!(policy.budget(), Budget::Window(_));
+    (!is_shared).then(|| fields::budget(&policy).unwrap_or_else(|| "none".to_owned()))
 }
 
 fn count(table: &Table) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{DurationText, LONGEST, NEVER, Nanos, Policy};
 
@@ -139,9 +140,28 @@ pub(super) fn dropped(policy: &Policy, exported: &[&str]) -> Vec<Note> {
     lost.filter_map(note).collect()
 }
 
-/// The delay of hedges as another system has it, if it is a fixed one and hedges are sent at all.
+/// The budget in systems that only know a share of recent calls. Token buckets become the usual share, because a system
+/// without a budget would be worse.
+pub(super) fn window(policy: &Policy) -> Option<WindowBudget> {
+    match policy.budget() {
+        Budget::Window(budget) => Some(*budget),
+        Budget::Tokens(_) | Budget::Throttling(_) => Some(WindowBudget::default()),
+        Budget::None | Budget::Inflight(_) => None,
+    }
+}
+
+/// The note on a token bucket that becomes that share.
+pub(super) fn bucket_as_window(policy: &Policy) -> Option<Note> {
+    let is_bucket = matches!(policy.budget(), Budget::Tokens(_) | Budget::Throttling(_));
+    let text = "token buckets become 10% of the requests of the last 10s, at least one a second";
+    is_bucket.then(|| Note::approximated("budget", text))
+}
+
+/// The delay of hedges as another system has it, if it is a fixed one and hedges are sent at all. Other systems hedge every
+/// slow attempt, so hedges of overtaken ones have no counterpart.
 pub(super) fn hedge_delay(policy: &Policy) -> Option<Nanos> {
-    let delay = policy.hedge().filter(|_| policy.attempts() > 1)?.fixed_delay()?;
+    let rule = policy.hedge().filter(|rule| policy.attempts() > 1 && !rule.overtaken)?;
+    let delay = rule.fixed_delay()?;
     Some(delay.clamp(1, LONGEST))
 }
 

@@ -23,7 +23,7 @@ pub(super) static SYSTEM: System = System {
         add_jitter: Some("write `backoff.jitter = \"full\"`"),
         full_jitter: Some("write `backoff.jitter = \"full\"` or \"decorrelated\""),
         honour_hints: Some("write `hint.honour.cap = \"60s\"`"),
-        add_budget: Some("write `budget.window.ratio = 0.1`"),
+        add_budget: Some("remove `budget = \"none\"`: retries earn the default budget"),
         ..Advice::NONE
     },
 };

@@ -50,7 +50,7 @@ pub(crate) struct Advice {
     pub(crate) full_jitter: Option<&'static str>,
     /// How to honour `Retry-After`.
     pub(crate) honour_hints: Option<&'static str>,
-    /// How to add a retry budget of about 10%.
+    /// How to add a retry budget.
     pub(crate) add_budget: Option<&'static str>,
     /// What to add to the advice on attempts if there is no cap on them.
     pub(crate) uncapped_attempts: &'static str,

@@ -1,12 +1,14 @@
 //! Rules about budgets: how much load may retries add?
 
-use redial_core::Rate;
 use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
+use redial_core::decide::Class;
+use redial_core::{DurationText, LONGEST, NEVER, Rate};
 
 use super::{Case, Rule, Violation};
 use crate::finding::Severity;
+use crate::format::Format;
 
 /// No retry budget.
 pub static NO_BUDGET: Rule = Rule {
@@ -35,6 +37,15 @@ pub static MULTIPLIER_ABOVE_TARGET: Rule = Rule {
     check: Some(multiplier_above_target),
 };
 
+/// Attempts that are cut off and repeated at the expense of all calls.
+pub static TIMEOUTS_RETRIED: Rule = Rule {
+    name: "timeouts-retried",
+    severity: Severity::Note,
+    about: "attempts that time out are repeated from more than a tenth of all calls, so a slow backend gets more load",
+    origin: "the comparison of policies in docs/which-policy.md",
+    check: Some(timeouts_retried),
+};
+
 fn no_budget(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     if *policy.budget() != Budget::None {
@@ -44,7 +55,7 @@ fn no_budget(case: &Case<'_>) -> Option<Violation> {
     let mut message = format!(
         "no retry budget: when all calls fail, {clients} send {attempts} times the normal load to a backend that cannot serve it once"
     );
-    if policy.hedge().is_some() {
+    if policy.hedge().is_some_and(|rule| !rule.overtaken) {
         let times = policy.worst_case().in_flight;
         message = format!("{message}, and when all are slow, hedges send {times} times the load");
     }
@@ -65,24 +76,27 @@ pub fn per_second(rate: Rate) -> f64 {
 }
 
 fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
-    let Budget::Window(budget) = *case.retrying()?.budget() else { return None };
+    // A floor of less than one retry in a window's ttl is invalid.
+    let (floor, field, longest) = match *case.retrying()?.budget() {
+        Budget::Window(budget) => (budget.floor, "budget.window.floor", budget.ttl),
+        Budget::Tokens(budget) => (budget.floor?, "budget.tokens.floor", LONGEST),
+        Budget::None | Budget::Throttling(_) | Budget::Inflight(_) => return None,
+    };
     let (clients, capacity) = (case.floors()?, case.setting().capacity?);
-    let together = per_second(budget.floor) * f64::from(clients);
+    let together = per_second(floor) * f64::from(clients);
     let share = together / per_second(capacity);
     if share <= 0.1 || together == 0.0 {
         return None;
     }
     let message = format!(
-        "a floor of {} for each of {clients} clients adds up to {}/s, {} of the capacity of {capacity}: the floor is \
+        "a floor of {floor} for each of {clients} clients adds up to {}/s, {} of the capacity of {capacity}: the floor is \
          granted even when everything fails",
-        budget.floor,
         Rounded(together),
         percent(share)
     );
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
-    // A floor of less than one retry in the budget's ttl is invalid.
-    let (floor, end) = if per > budget.ttl as f64 / 1e9 {
+    let (floor, end) = if per > longest as f64 / 1e9 {
         ("0/s".to_owned(), ": there are too many clients for a floor")
     } else if per > 1.0 {
         (format!("{count}/{per}s"), " or less")
@@ -91,12 +105,12 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     };
     let system = case.system();
     let help = match system.word("budget") {
-        Some(name) if system.word("budget.window.floor").is_none() => {
+        Some(name) if system.word(field).is_none() => {
             format!("lower the floor of `{name}` to {floor}{end}")
         }
-        _ => format!("{}{end}", system.set("budget.window.floor", format_args!("\"{floor}\""))),
+        _ => format!("{}{end}", system.set(field, format_args!("\"{floor}\""))),
     };
-    Some(Violation::new("budget.window.floor", message, help))
+    Some(Violation::new(field, message, help))
 }
 
 /// The most retries per call in the long run, and what bounds them. The page of the rule has the derivations.
@@ -106,14 +120,19 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
     let (by_budget, what) = match *policy.budget() {
         Budget::None => return (by_attempts, "the attempts alone"),
         Budget::Window(window) => {
-            let floor = floor_of_a_call(case, window);
+            let floor = floor_of_a_call(case, window.floor);
             let what =
                 if floor > 0.0 { "the budget's ratio and floor" } else { "the budget's ratio" };
             (window.ratio + floor, what)
         }
-        Budget::Tokens(TokenBudget { cost, timeout_cost, throttled_cost, .. }) => {
-            let cheapest = cost.min(timeout_cost).min(throttled_cost);
-            (f64::from(cheapest.max(1)).sqrt().recip(), "the budget's cost of a retry")
+        Budget::Tokens(TokenBudget {
+            cost, timeout_cost, throttled_cost, bonus, floor, ..
+        }) => {
+            let cheapest = f64::from(cost.min(timeout_cost).min(throttled_cost).max(1));
+            let bonus = f64::from(bonus);
+            let retries = (bonus + (bonus * bonus + 4.0 * cheapest).sqrt()) / (2.0 * cheapest);
+            let floor = floor.map_or(0.0, |floor| floor_of_a_call(case, floor));
+            (retries + floor, "the budget's cost of a retry")
         }
         Budget::Throttling(ThrottlingBudget { ratio, .. }) => (ratio, "the budget's ratio"),
         Budget::Inflight(InflightBudget { ratio, .. }) => (ratio, "the budget's ratio"),
@@ -121,20 +140,50 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
     if by_attempts < by_budget { (by_attempts, "the attempts alone") } else { (by_budget, what) }
 }
 
-/// The retries per call that a window's floor adds, if they are known.
-fn floor_of_a_call(case: &Case<'_>, window: WindowBudget) -> f64 {
+/// The retries per call that a floor adds, if they are known.
+fn floor_of_a_call(case: &Case<'_>, floor: Rate) -> f64 {
     let calls = case.setting().calls.filter(|calls| calls.count > 0);
-    let floor = case.floors().map(|floors| per_second(window.floor) * f64::from(floors));
+    let floor = case.floors().map(|floors| per_second(floor) * f64::from(floors));
     floor.zip(calls).map_or(0.0, |(floor, calls)| floor / per_second(calls))
 }
+
+fn timeouts_retried(case: &Case<'_>) -> Option<Violation> {
+    let policy = case.retrying()?;
+    let Budget::Window(window) = *policy.budget() else { return None };
+    let timeout = policy.attempt_timeout_nanos();
+    let is_cut = timeout != NEVER && timeout < policy.deadline_nanos() && window.ratio > 0.1;
+    if !is_cut || !policy.retry_on().has(Class::Timeout) || case.found.format != Format::Redial {
+        return None;
+    }
+    let message = format!(
+        "attempts are given up after {} and repeated, and every call pays for that: a backend that is only slow gets {} more \
+         load, and works for callers that have left",
+        DurationText(timeout),
+        percent(window.ratio)
+    );
+    let help = format!(
+        "write `budget.tokens = {EARNED}`, which only successes fill, or remove `attempt_timeout`"
+    );
+    Some(Violation::new("budget", message, help))
+}
+
+/// [`TokenBudget::earned`], as it is written in a policy file.
+const EARNED: &str = "{ capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, bootstrap = 40, \
+                      bonus = 10, slowdown = 3.0, floor = \"1/30s\" }";
 
 const TARGET: f64 = 1.5;
 
 fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let target = case.setting().multiplier.unwrap_or(TARGET);
-    // no-budget reports it, unless the setting has a target.
-    if *policy.budget() == Budget::None && case.setting().multiplier.is_none() {
+    // no-budget reports it, and a budget that regards the slowdown pays nothing in an overload, unless the setting has a
+    // target.
+    let is_exempt = match policy.budget() {
+        Budget::None => true,
+        Budget::Tokens(tokens) => tokens.slowdown.is_some(),
+        Budget::Window(_) | Budget::Throttling(_) | Budget::Inflight(_) => false,
+    };
+    if is_exempt && case.setting().multiplier.is_none() {
         return None;
     }
     let (retries, what) = retries_on_a_call(case);
@@ -151,9 +200,10 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
     let system = case.system();
     let has_window = system.word("budget.window.ratio").is_some();
     let help = match (policy.budget(), system.word("budget")) {
-        (Budget::Tokens(_), _) => {
-            let cost = (1.0 / (target - 1.0).max(0.001)).powi(2).ceil();
-            format!("let a retry cost at least {cost} tokens")
+        (Budget::Tokens(tokens), _) => {
+            let retries = (target - 1.0).max(0.001);
+            let cost = (1.0 + f64::from(tokens.bonus) * retries) / (retries * retries);
+            format!("let a retry cost at least {} tokens", cost.ceil())
         }
         (Budget::Window(_) | Budget::None, _) if has_window => lower_window(case, target),
         (_, Some(name)) => {
@@ -173,7 +223,7 @@ fn lower_window(case: &Case<'_>, target: f64) -> String {
         Budget::Window(window) => window,
         _ => WindowBudget::ratio(0.1),
     };
-    let room = target - 1.0 - floor_of_a_call(case, window);
+    let room = target - 1.0 - floor_of_a_call(case, window.floor);
     // Rounded down, to stay within the target.
     let ratio = (room * 100.0 + 1e-6).floor() / 100.0;
     if ratio >= 0.01 {

@@ -84,6 +84,8 @@ fn failures_until_exhausted(policy: &Policy, calls: Option<f64>) -> Option<f64> 
             let earned = budget.ratio * calls? + per_second(budget.floor);
             earned * budget.ttl as f64 / 1e9 + f64::from(budget.bootstrap)
         }
+        // It is small, because it refills by itself when calls succeed.
+        Budget::Tokens(budget) if budget.bonus > 0 => return None,
         Budget::Tokens(budget) => f64::from(budget.capacity / budget.cost.max(1)),
         // Every failure takes a token, whether it is retried or not.
         Budget::Throttling(budget) => return Some(f64::from(budget.capacity) / 2.0),

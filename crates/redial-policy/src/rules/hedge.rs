@@ -1,7 +1,7 @@
 //! Rules about hedges: is a second request safe, does it come in time, and not too often?
 
-use redial_core::DurationText;
-use redial_core::schedule::HedgeDelay;
+use redial_core::schedule::{HedgeDelay, HedgeRule};
+use redial_core::{DurationText, Policy, SECOND};
 
 use super::admit::percent;
 use super::decide::Requests;
@@ -37,8 +37,14 @@ pub static HEDGE_TOO_EARLY: Rule = Rule {
     check: Some(hedge_too_early),
 };
 
+/// The hedges of a policy, unless they are only those of overtaken attempts: that is the default, which does no harm where it
+/// cannot help.
+fn chosen_hedge(policy: &Policy) -> Option<&HedgeRule> {
+    policy.hedge().filter(|rule| !rule.overtaken)
+}
+
 fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
-    case.retrying()?.hedge()?;
+    chosen_hedge(case.retrying()?)?;
     // Where other systems can be restricted to safe requests, it is their retries, not their hedges.
     let checks_safety = case.found.checks_safety && case.found.format == Format::Redial;
     let Requests { what, route } = Requests::unsafe_ones(case, checks_safety)?;
@@ -61,10 +67,20 @@ fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
 
 fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
     let (policy, system) = (case.policy(), case.system());
-    let rule = policy.hedge()?;
+    let rule = chosen_hedge(policy)?;
     if policy.attempts() == 1 {
         let message = "a call makes one attempt, and hedges count as attempts: none is sent";
         return Some(Violation::new("hedge", message, system.set_attempts(2)));
+    }
+    if let HedgeDelay::Share(_) = rule.when
+        && policy.deadline().is_none()
+    {
+        let message = "a hedge is due after a share of the time until the deadline, and there is no deadline: none is sent";
+        return Some(Violation::new(
+            "hedge.share",
+            message,
+            system.set_time("deadline", 10 * SECOND),
+        ));
     }
     let end = policy.attempt_timeout_nanos().min(policy.deadline_nanos());
     let delay = rule.fixed_delay().filter(|delay| *delay >= end)?;
@@ -79,7 +95,7 @@ fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
 }
 
 fn hedge_too_early(case: &Case<'_>) -> Option<Violation> {
-    let rule = case.retrying()?.hedge()?;
+    let rule = chosen_hedge(case.retrying()?)?;
     let HedgeDelay::Quantile(ratio) = rule.when else { return None };
     // Above 1, how many attempts are slower than the multiple is unknown.
     if ratio >= 0.5 || rule.multiple > 1.0 {

@@ -64,6 +64,7 @@ pub const ALL: &[&Rule] = &[
     &admit::NO_BUDGET,
     &admit::FLOOR_EXCEEDS_SHARE,
     &admit::MULTIPLIER_ABOVE_TARGET,
+    &admit::TIMEOUTS_RETRIED,
     &breaker::BREAKER_WINDOW_TOO_SHORT,
     &breaker::BREAKER_AFTER_BUDGET,
     &fleet::LAYERED_RETRIES,

@@ -1,7 +1,7 @@
 //! Rules about time: do attempts and waits fit into the deadline?
 
 use redial_core::schedule::Range;
-use redial_core::{DurationText, MS, NEVER, Nanos, Policy, nanos_or_never};
+use redial_core::{DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
 
 use super::schedule::NO_CAP;
 use super::{Case, Rule, Violation};
@@ -86,7 +86,7 @@ pub(super) fn rounded_down(nanos: Nanos) -> Nanos {
 fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
-    if timeout == NEVER || timeout < deadline {
+    if timeout == NEVER || timeout < deadline || policy.hedge().is_some() {
         return None;
     }
     let message = format!(
@@ -150,8 +150,8 @@ fn no_timeout(case: &Case<'_>) -> Option<Violation> {
     }
     let message = "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever, and is never retried";
     let system = case.system();
-    let field =
-        if system.word("attempt_timeout").is_some() { "attempt_timeout" } else { "deadline" };
-    let help = system.set_time(field, 2_000_000_000);
+    // With hedges, an attempt that hangs need not be cut off to be repeated.
+    let cuts = case.policy().hedge().is_none() && system.word("attempt_timeout").is_some();
+    let help = system.set_time(if cuts { "attempt_timeout" } else { "deadline" }, 2 * SECOND);
     Some(Violation::new("deadline", message, help))
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use redial_policy::file::File;
+use redial_policy::format::Written;
 use redial_policy::{Format, Inputs, NoteKind, Reading, Source, suppress};
 
 fn inputs(name: &str, text: &str) -> Inputs {
@@ -196,5 +197,33 @@ fn every_export_reports_safety() {
         assert!(notes.iter().any(|it| it.field == "safety"), "{format:?}: {notes:?}");
         let is_cap = |field: &str| ["backoff", "backoff.cap"].iter().any(|it| field.ends_with(it));
         assert!(notes.iter().any(|it| is_cap(&it.field)), "{format:?}: {notes:?}");
+    }
+}
+
+/// No other system has the budget, the hedges or the stall of the default policy. Hedges of every slow attempt would not
+/// replace those of overtaken ones, and no budget would not replace one that retries earn.
+#[test]
+fn exports_of_the_default_policy_report_what_it_loses() {
+    let file = File::read("[policy.a]\nextends = 'standard'").unwrap();
+    for format in Format::ALL.into_iter().filter(|format| *format != Format::Redial) {
+        let Written { text, notes } = format.write(&file).unwrap();
+        let kind = |field: &str| {
+            let note = notes[0].1.iter().find(|note| note.field == field);
+            note.map(|note| note.kind).unwrap_or_else(|| panic!("{format:?} {field}: {notes:?}"))
+        };
+        assert_eq!((kind("hedge"), kind("stall")), (NoteKind::Dropped, NoteKind::Dropped));
+        assert!(!text.to_ascii_lowercase().contains("hedg"), "{text}");
+        let budget = match format {
+            Format::Envoy | Format::Istio | Format::Linkerd | Format::GatewayApi => {
+                NoteKind::Approximated
+            }
+            _ => NoteKind::Dropped,
+        };
+        assert_eq!(kind("budget"), budget, "{format:?}");
+    }
+    let fixed = "hedge = { after = '1s', overtaken = true }";
+    for format in [Format::Grpc, Format::DotNet] {
+        let written = format.write(&File::read(fixed).unwrap()).unwrap();
+        assert!(!written.text.contains("edging"), "{}", written.text);
     }
 }

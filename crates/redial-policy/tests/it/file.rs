@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
+use redial_core::admit::StallRule;
 use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::fleet::Secret;
 use redial_core::schedule::{HedgeRule, HintRule, Jitter};
@@ -37,7 +40,7 @@ proptest! {
         file.policies.pop();
         let whole = toml::Value::try_from(&over).unwrap();
         let mut text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
-        let optional = ["hedge", "fleet", "breaker", "throttle", "rate", "concurrency", "cooldown"];
+        let optional = ["fleet", "breaker", "throttle", "rate", "concurrency", "cooldown"];
         for name in optional.iter().filter(|name| whole.get(name).is_none()) {
             text += &format!("{name} = \"none\"\n");
         }
@@ -46,6 +49,17 @@ proptest! {
             if let Some(table) = value.as_table_mut() {
                 if name == "breaker" {
                     table.entry("minimum_calls").or_insert("none".into());
+                }
+                if let Some(tokens) = table.get_mut("tokens").and_then(toml::Value::as_table_mut) {
+                    for name in ["opening", "slowdown", "floor"] {
+                        tokens.entry(name).or_insert("none".into());
+                    }
+                    for name in ["bootstrap", "bonus"] {
+                        tokens.entry(name).or_insert(0.into());
+                    }
+                }
+                if name == "hedge" {
+                    table.entry("overtaken").or_insert(false.into());
                 }
                 if let Some(honour) = table.get_mut("honour").and_then(toml::Value::as_table_mut) {
                     honour.entry("spread").or_insert("none".into());
@@ -66,9 +80,12 @@ fn presets_are_printed_without_defaults() {
         file.to_toml(),
         "[policy.pay]\n\
          deadline = \"1m\"\n\
+         hedge = \"none\"\n\
          retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
          require_key = true\n\
-         backoff = { base = \"500ms\", cap = \"20s\" }\n"
+         stall = \"none\"\n\
+         backoff = { base = \"500ms\", cap = \"20s\" }\n\
+         budget = { window = {} }\n"
     );
     for preset in Preset::ALL {
         assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
@@ -196,6 +213,8 @@ fn every_field_alone_is_a_policy() {
         "deadline = '1s'",
         "backoff.base = '1s'",
         "hint = 'ignore'",
+        "hedge = 'none'",
+        "stall = {}",
         "budget = 'none'",
         "retry_on = [503]",
         "require_key = true",
@@ -232,15 +251,41 @@ fn another_delay_replaces_an_inherited_one() {
     let base =
         "[policy.a]\nhedge = { after = '1s', most = 2 }\n[policy.b]\nextends = 'a'\nhedge = ";
     let hedge = |own: &str| last(&format!("{base}{own}")).hedge().copied();
-    let rule = HedgeRule::quantile(0.9).at_most(2);
-    assert_eq!(hedge("{ quantile = 0.9 }"), Some(rule));
+    assert_eq!(hedge("{ quantile = 0.9 }"), Some(HedgeRule::quantile(0.9)));
+    assert_eq!(hedge("{ share = 0.5 }"), Some(HedgeRule::share(0.5)));
     assert_eq!(hedge("{ multiple = 2 }").and_then(|rule| rule.fixed_delay()), Some(2_000_000_000));
     assert_eq!(hedge("'none'"), None);
 }
 
 #[test]
+fn a_part_of_the_default_hedge_and_budget_can_be_changed() {
+    let rule = *Policy::standard().hedge().unwrap();
+    for base in ["extends = 'standard'\n", "[policy.a]\n[policy.b]\nextends = 'a'\n"] {
+        let policy = last(&format!("{base}hedge.most = 1\nbudget.tokens.bonus = 5"));
+        assert_eq!(policy.hedge(), Some(&rule.at_most(1)));
+        assert_eq!(policy.budget(), &Budget::Tokens(TokenBudget::earned().bonus(5)));
+        let policy = last(&format!("{base}hedge.after = '1s'\nbudget.tokens.floor = 'none'"));
+        assert_eq!(policy.hedge(), Some(&HedgeRule::after(Duration::from_secs(1))));
+        let Budget::Tokens(tokens) = policy.budget() else { panic!("{policy:?}") };
+        assert_eq!((tokens.floor, tokens.capacity), (None, 200));
+    }
+    // A policy that extends nothing has the bucket's own defaults, those of the AWS SDKs.
+    let alone = last("budget.tokens.cost = 7");
+    assert_eq!(alone.budget(), &Budget::Tokens(TokenBudget { cost: 7, ..TokenBudget::default() }));
+}
+
+#[test]
+fn none_switches_off_what_is_on_by_default() {
+    let off = last("extends = 'standard'\nhedge = 'none'\nstall = 'none'");
+    assert_eq!((off.hedge(), off.stall()), (None, None));
+    assert_eq!(last("hedge = 'none'\nstall = 'none'"), off);
+    let on = last("[policy.a]\nextends = 'standard-0.1'\n[policy.b]\nextends = 'a'\nstall = {}");
+    assert_eq!((on.hedge(), on.stall()), (None, Some(&StallRule::default())));
+}
+
+#[test]
 fn a_fleet_has_its_ledger_in_the_file() {
-    let text = "[policy.a]\nfleet = 'shop'\n[policy.b]\n[fleet.shop]\nredis = 'redis://h'\n\
+    let text = "[policy.a]\nfleet = 'shop'\nbudget.window = {}\n[policy.b]\n[fleet.shop]\nredis = 'redis://h'\n\
                 password = { env = 'P' }";
     let file = File::read(text).unwrap();
     let location = file.location(&file.policies[0].policy).unwrap();

@@ -11,33 +11,45 @@ fn check(text: &str, message: &str, at: &str) {
 #[test]
 fn hedges_and_fleets() {
     for (text, message, at) in [
-        ("hedge = {}", "hedge: needs `after` or `quantile`", "{}"),
+        ("hedge = {}", "hedge: needs `after`, `quantile` or `share`", "{}"),
         (
             "hedge = { after = '1s', quantile = 0.9 }",
-            "hedge: has both `after` and `quantile`: keep one",
+            "hedge: has more than one of `after`, `quantile` and `share`: keep one",
             "{ after = '1s', quantile = 0.9 }",
         ),
+        (
+            "extends = 'standard'\nhedge = { after = '1s', share = 0.5 }",
+            "hedge: has more than one of `after`, `quantile` and `share`: keep one",
+            "{ after = '1s', share = 0.5 }",
+        ),
+        ("stall = 'off'", "stall: must be a table, or \"none\", but is \"off\"", "'off'"),
         ("hedge.quantile = 95", "hedge.quantile: must be above 0 and below 1, but is 95", "95"),
         (
-            "[policy.a]\nfleet = 'shp'\n[fleet.shop]\nredis = 'redis://h'",
+            "[policy.a]\nfleet = 'shp'\nbudget.window = {}\n[fleet.shop]\nredis = 'redis://h'",
             "no fleet `shp` in this file; did you mean `shop`?",
             "'shp'",
         ),
         (
-            "fleet = 'eu/shop'",
+            "fleet = 'eu/shop'\nbudget.window = {}",
             "no fleet `eu/shop` in this file; say where its ledger is: [fleet.\"eu/shop\"] with redis = \"redis://…\", beside \
              [policy.NAME]",
             "'eu/shop'",
         ),
         (
-            "fleet = 'shop'",
+            "fleet = 'shop'\nbudget.window = {}",
             "no fleet `shop` in this file; say where its ledger is: [fleet.shop] with redis = \"redis://…\", beside \
              [policy.NAME]",
             "'shop'",
         ),
         (
             "[policy.a]\nfleet = 'x'\nbudget = 'none'\n[fleet.x]\nredis = 'redis://h'",
-            "policy.a.fleet: must be unset, because only a window budget can be shared, but is x",
+            "policy.a.fleet: a fleet shares a window budget, but this one is none; add budget = { window = {} }",
+            "'x'",
+        ),
+        (
+            "[policy.a]\nextends = 'web'\nfleet = 'x'\n[fleet.x]\nredis = 'redis://h'",
+            "policy.a.fleet: a fleet shares a window budget, but this one is a budget that retries earn; add budget = \
+             { window = {} }",
             "'x'",
         ),
         (
@@ -162,7 +174,7 @@ fn unknown_names_get_a_suggestion() {
         ),
         (
             "[policy.a]\nextends = 'x'",
-            "policy.a.extends: no policy `x` in this file, and no such preset; use another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
+            "policy.a.extends: no policy `x` in this file, and no such preset; use another policy of this file, or a preset: standard, standard-0.1, fraud-score, payment-processor, web, control-plane, player",
             "'x'",
         ),
         (

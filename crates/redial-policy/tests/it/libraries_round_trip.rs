@@ -56,15 +56,6 @@ fn check(format: Format, policy: &Policy, expected: Option<Draft>) {
     assert_eq!(reading.found[0].policy, expected.build().unwrap(), "{}", written.text);
 }
 
-/// A policy without bounds and hints.
-fn plain(attempts: u32) -> Draft {
-    Policy::draft()
-        .attempts(attempts)
-        .without_deadline()
-        .budget(Budget::None)
-        .hint(HintRule::Ignore)
-}
-
 fn exactly(cap: Nanos) -> HintRule {
     HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
 }
@@ -108,7 +99,7 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     });
     let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
     let mut draft =
-        plain(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
+        Draft::bare(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
     if let Some(delay) = hedges {
         let attempts = policy.attempts().min(policy.hedge().unwrap().most + 1).min(5);
         let rule = HedgeRule::after(Duration::from_nanos(delay)).at_most(attempts - 1);
@@ -126,7 +117,8 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
 
 /// The delay of hedges, where only a fixed one exists, and only instead of retries.
 fn hedge_delay(policy: &Policy) -> Option<Nanos> {
-    let delay = policy.hedge().filter(|_| policy.attempts() > 1)?.fixed_delay()?;
+    let rule = policy.hedge().filter(|rule| policy.attempts() > 1 && !rule.overtaken)?;
+    let delay = rule.fixed_delay()?;
     Some(delay.clamp(1, LONGEST))
 }
 
@@ -164,7 +156,7 @@ fn in_resilience4j(policy: &Policy) -> Draft {
             Backoff { growth, base: wait.min(cap), cap, jitter, clip: around.is_some() }
         }
     };
-    let mut draft = plain(policy.attempts()).backoff(backoff);
+    let mut draft = Draft::bare(policy.attempts()).backoff(backoff);
     if policy.attempt_timeout_nanos() != NEVER {
         draft = draft.attempt_timeout(Duration::from_nanos(ms(policy.attempt_timeout_nanos())));
     }
@@ -198,7 +190,7 @@ fn in_aws(policy: &Policy) -> Draft {
     let legacy = *policy.budget() == Budget::None && policy.backoff().cap == LONGEST;
     let cap = if legacy && policy.throttle().is_none() { LONGEST } else { 20 * SECOND };
     let backoff = Backoff { base: SECOND, cap, ..Backoff::default() };
-    let draft = plain(policy.attempts()).backoff(backoff).retry_on(usual());
+    let draft = Draft::bare(policy.attempts()).backoff(backoff).retry_on(usual());
     match policy.throttle() {
         None if legacy => draft,
         None => draft.budget(Budget::Tokens(TokenBudget::default())),
@@ -215,7 +207,8 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     }
     let total = ticks(policy.deadline_nanos().clamp(10 * MS, DAY));
     let attempt = ticks(policy.attempt_timeout_nanos().min(total).clamp(10 * MS, DAY / 2));
-    let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
+    let draft =
+        Draft::bare(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
     let delay = hedge_delay(policy).filter(|delay| *delay <= DAY);
     let honours = *policy.hint_rule() != HintRule::Ignore && delay.is_none();
     let draft = match delay {
@@ -223,7 +216,7 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
         Some(delay) => {
             let most = policy.hedge().unwrap().most.min(policy.attempts() - 1);
             let delay = Duration::from_nanos(ticks(delay));
-            let draft = plain(most + 1).retry_on(usual());
+            let draft = Draft::bare(most + 1).retry_on(usual());
             draft.hedge(HedgeRule::after(delay).at_most(most))
         }
     };

@@ -43,8 +43,7 @@ fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
 
 /// Attempts, deadline and attempt timeout, which all meshes have.
 fn bounds(policy: &Policy) -> Draft {
-    let draft = Policy::draft().attempts(policy.attempts()).without_deadline();
-    let draft = draft.budget(Budget::None).hint(HintRule::Ignore);
+    let draft = Draft::bare(policy.attempts());
     let draft = match ms(policy.deadline_nanos()) {
         NEVER => draft,
         deadline => draft.deadline(std(deadline)),
@@ -149,7 +148,7 @@ fn of_istio(policy: &Policy) -> Option<Policy> {
 fn of_linkerd(policy: &Policy) -> Option<Policy> {
     let codes = statuses(policy.retry_on());
     let on = codes.iter().fold(RetryOn::nothing(), |on, code| on.code(*code));
-    let Budget::Window(budget) = policy.budget() else {
+    let Some(budget) = window(policy) else {
         let draft = bounds(policy).backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
         let has_timeout = policy.attempt_timeout().is_some();
         let on = if has_timeout { on.class(Class::Timeout) } else { on };
@@ -164,16 +163,25 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
     draft.budget(Budget::Window(plain(budget))).build().ok()
 }
 
+/// A share of recent calls; token buckets become the usual one.
+fn window(policy: &Policy) -> Option<WindowBudget> {
+    match *policy.budget() {
+        Budget::Window(budget) => Some(budget),
+        Budget::Tokens(_) | Budget::Throttling(_) => Some(WindowBudget::default()),
+        Budget::None | Budget::Inflight(_) => None,
+    }
+}
+
 /// Deposits on request, no bootstrap, whole milliseconds.
-fn plain(budget: &WindowBudget) -> WindowBudget {
-    WindowBudget { ttl: ms(budget.ttl), deposit: Deposit::Request, bootstrap: 0, ..*budget }
+fn plain(budget: WindowBudget) -> WindowBudget {
+    WindowBudget { ttl: ms(budget.ttl), deposit: Deposit::Request, bootstrap: 0, ..budget }
 }
 
 fn of_gateway_api(policy: &Policy) -> Option<Policy> {
     let on = TRANSPORT.into_iter().fold(RetryOn::nothing(), RetryOn::class);
     let codes = statuses(policy.retry_on()).into_iter().filter(|status| *status >= 400);
     let draft = bounds(policy).backoff(tenfold(policy)).retry_on(codes.fold(on, RetryOn::code));
-    let Budget::Window(budget) = policy.budget() else { return draft.build().ok() };
+    let Some(budget) = window(policy) else { return draft.build().ok() };
     let least = if budget.floor.count == 0 { 1.0 } else { 0.0 };
     let percent = (budget.ratio * 100.0 + 1e-9).floor().max(least);
     let budget = WindowBudget { ratio: percent / 100.0, ..plain(budget) };

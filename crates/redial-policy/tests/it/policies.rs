@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use redial_core::admit::budget::{
     Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
-use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, ThrottleRule};
+use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, StallRule, ThrottleRule};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::fleet::{Location, Secret};
 use redial_core::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter, TooLong};
@@ -35,7 +35,10 @@ pub(crate) fn policies() -> BoxedStrategy<Policy> {
             let (deadline, timeout, connect) = times;
             let (retry_on, key, nested) = rest;
             let draft = Policy::draft().attempts(attempts).backoff(backoff).hint(hint);
-            let draft = hedge.into_iter().fold(draft, Draft::hedge);
+            let draft = match hedge {
+                Some(rule) => draft.hedge(rule),
+                None => draft.without_hedge(),
+            };
             let fleet = fleet.filter(|_| matches!(budget, Budget::Window(_)));
             let draft = fleet.into_iter().fold(draft.budget(budget), Draft::fleet);
             let draft = draft.retry_on(retry_on);
@@ -126,10 +129,11 @@ fn hedges() -> BoxedStrategy<HedgeRule> {
     let when = prop_oneof![
         durations().prop_map(HedgeDelay::After),
         Just(HedgeDelay::After(1)),
-        quantile.prop_map(HedgeDelay::Quantile),
+        quantile.clone().prop_map(HedgeDelay::Quantile),
+        quantile.prop_map(HedgeDelay::Share),
     ];
-    (when, prop_oneof![Just(1.0), 0.01..=1000.0], 1..=10_u32)
-        .prop_map(|(when, multiple, most)| HedgeRule { when, multiple, most })
+    (when, prop_oneof![Just(1.0), 0.01..=1000.0], 1..=10_u32, any::<bool>())
+        .prop_map(|(when, multiple, most, overtaken)| HedgeRule { when, multiple, most, overtaken })
         .boxed()
 }
 
@@ -145,9 +149,25 @@ fn budgets() -> BoxedStrategy<Budget> {
             bootstrap,
         })
     });
-    let tokens = (counts(), counts(), counts(), counts()).prop_map(|(capacity, a, b, c)| {
-        let [cost, timeout_cost, throttled_cost] = [a, b, c].map(|cost| cost.min(capacity));
-        Budget::Tokens(TokenBudget { capacity, cost, timeout_cost, throttled_cost })
+    let costs = (counts(), counts(), counts());
+    let earned = (0..=1_000_000_u32, prop_oneof![Just(0), counts()]);
+    let floor = (1..=100_u32, durations()).prop_map(|(count, per)| Rate { count, per });
+    let rest = (option::of(0..=1_000_000_u32), option::of(1.0..=1000.0), option::of(floor));
+    let tokens = (counts(), costs, earned, rest).prop_map(|(capacity, costs, earned, rest)| {
+        let [cost, timeout_cost, throttled_cost, bonus] =
+            [costs.0, costs.1, costs.2, earned.1].map(|cost| cost.min(capacity));
+        let (opening, slowdown, floor) = rest;
+        Budget::Tokens(TokenBudget {
+            capacity,
+            cost,
+            timeout_cost,
+            throttled_cost,
+            opening: opening.map(|tokens| tokens.min(capacity)),
+            bootstrap: earned.0,
+            bonus,
+            slowdown,
+            floor,
+        })
     });
     let throttling = (1..=1000_u32, 0.001..=1000.0)
         .prop_map(|(capacity, ratio)| Budget::Throttling(ThrottlingBudget { capacity, ratio }));
@@ -157,6 +177,7 @@ fn budgets() -> BoxedStrategy<Budget> {
         Just(Budget::None),
         Just(Budget::default()),
         Just(Budget::Tokens(TokenBudget::default())),
+        Just(Budget::Tokens(TokenBudget::earned())),
         Just(Budget::Inflight(InflightBudget::default())),
         window,
         tokens,
@@ -184,6 +205,7 @@ struct Rules {
     rate: Option<RateRule>,
     concurrency: Option<u32>,
     cooldown: Option<CoolDownRule>,
+    stall: Option<StallRule>,
 }
 
 impl Rules {
@@ -192,7 +214,8 @@ impl Rules {
         let draft = self.throttle.into_iter().fold(draft, Draft::throttle);
         let draft = self.rate.into_iter().fold(draft, Draft::rate);
         let draft = self.concurrency.into_iter().fold(draft, Draft::concurrency);
-        self.cooldown.into_iter().fold(draft, Draft::cooldown)
+        let draft = self.cooldown.into_iter().fold(draft, Draft::cooldown);
+        self.stall.into_iter().fold(draft.without_stall(), Draft::stall)
     }
 }
 
@@ -203,19 +226,22 @@ fn guards() -> BoxedStrategy<Rules> {
         .prop_map(|(count, per, burst)| RateRule { rate: Rate { count, per }, burst });
     let cooldown = (durations(), prop_oneof![Just(1024), counts()])
         .prop_map(|(every, places)| CoolDownRule { every, places });
+    let stall = (counts(), 0.0..=1.0).prop_map(|(timeouts, most)| StallRule { timeouts, most });
     (
         option::of(prop_oneof![Just(BreakerRule::default()), breakers()]),
         option::of(throttle),
         option::of(rate),
         option::of(counts()),
         option::of(cooldown),
+        option::of(prop_oneof![Just(StallRule::default()), stall]),
     )
-        .prop_map(|(breaker, throttle, rate, concurrency, cooldown)| Rules {
+        .prop_map(|(breaker, throttle, rate, concurrency, cooldown, stall)| Rules {
             breaker,
             throttle,
             rate,
             concurrency,
             cooldown,
+            stall,
         })
         .boxed()
 }

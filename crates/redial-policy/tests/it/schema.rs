@@ -87,6 +87,8 @@ fn it_agrees_with_the_reader() {
         "budget = { window = { floor = '1' } }",
         "budget = { throttling = { capacity = 2000, ratio = 0.1 } }",
         "budget = { inflight = { floor = -1 } }",
+        "budget = { tokens = { slowdown = 0.5 } }",
+        "budget = { tokens = { floor = 1 } }",
         "retry_on = ['permanent']",
         "retry_on = [42]",
         "retry_on = 503",
@@ -117,12 +119,18 @@ fn it_agrees_with_the_reader() {
 fn it_agrees_on_hedges_and_fleets() {
     let good = [
         "hedge = { quantile = 0.95, multiple = 1.5 }",
-        "[policy.a]\nhedge = 'none'\nfleet = 'none'",
-        "[policy.a]\nfleet = 'x/y:1'\n[fleet.'x/y:1']\nredis = 'redis://[::1]:6379/0'",
+        "hedge = { share = 0.5, overtaken = true }",
+        "[policy.a]\nhedge = 'none'\nfleet = 'none'\nstall = 'none'",
+        "[policy.a]\nfleet = 'x/y:1'\nbudget.window = {}\n[fleet.'x/y:1']\nredis = 'redis://[::1]:6379/0'",
     ];
     let bad = [
         "hedge = { after = '1s', quantile = 0.9 }",
         "hedge = { quantile = 1 }",
+        "hedge = { quantile = 0.9, share = 0.5 }",
+        "hedge = { share = 1 }",
+        "hedge = 'off'",
+        "stall = { most = 2 }",
+        "stall = { timeouts = 0 }",
         "hedge = { after = '1s', multiple = 0 }",
         "hedge = { after = '1s', most = 11 }",
         "[policy.a]\nfleet = 'x y'",
@@ -154,9 +162,11 @@ const FULL: &[&str] = &[
      throttle = { k = 3, window = '1s' }
      rate = { rate = '1/s', burst = 2 }
      concurrency = 3
-     cooldown = { every = '1s', places = 3 }",
+     cooldown = { every = '1s', places = 3 }
+     stall = { timeouts = 3, most = 0.2 }",
     "backoff = { jitter = { added = '1s' } }
-     budget = { tokens = { capacity = 9, cost = 2, timeout_cost = 3, throttled_cost = 4 } }
+     budget = { tokens = { capacity = 9, cost = 2, timeout_cost = 3, throttled_cost = 4, opening = 1, bootstrap = 2, bonus = 1, slowdown = 2, floor = '1/5s' } }
+     hedge = { share = 0.2, overtaken = true }
      breaker = { lookback = { time = '9s' } }",
     "budget = { throttling = { capacity = 9, ratio = 0.2 } }
      hedge = { after = '1s', multiple = 2, most = 2 }",
@@ -164,6 +174,7 @@ const FULL: &[&str] = &[
      backoff = { jitter = { normal = 0.2 } }",
     "[policy.a]
      fleet = 'f'
+     budget = { window = {} }
      [fleet.f]
      redis = 'rediss://h'
      user = 'u'
@@ -244,6 +255,7 @@ fn its_defaults_are_those_of_the_policy() {
         ("budget.inflight.", "budget.inflight = {}", "/$defs/budget/anyOf/4/properties/inflight"),
         ("breaker.", "breaker = {}", "/$defs/breaker"),
         ("throttle.", "throttle = {}", "/$defs/throttle"),
+        ("stall.", "stall = {}", "/$defs/stall"),
         ("cooldown.every = '1s'\ncooldown.", "cooldown.every = '1s'", "/$defs/cooldown"),
         ("hedge.after = '1s'\nhedge.", "hedge.after = '1s'", "/$defs/hedge"),
     ] {

@@ -111,6 +111,13 @@ impl PlannedWait {
     pub(super) fn build(&self, tick: Nanos) -> WaitingCalls {
         WaitingCalls::new(self.retry, self.hint, self.range, tick)
     }
+
+    /// Whether a deadline after this long does not shorten it.
+    pub(super) fn fits(&self, policy: &Policy, left: Nanos) -> bool {
+        let hint = self.hint.map(|hint| Hint::AtLeast(Duration::from_nanos(hint.to)));
+        let bounded = range(policy, self.retry, hint, left);
+        self.range.hi < left && bounded.is_ok_and(|it| it.is_some_and(|it| it.hi == self.range.hi))
+    }
 }
 
 /// The waits for retry `k` after this outcome.
@@ -135,6 +142,7 @@ fn plan(
                 &subject.policy,
                 k,
                 hint.map(|hint| Hint::AtLeast(Duration::from_nanos(after(hint)))),
+                NEVER,
             )
             .ok()
             .flatten()

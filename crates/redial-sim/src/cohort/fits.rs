@@ -11,7 +11,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Nanos, Policy};
 
 use super::plan::Plan;
-use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time, can_stall, hedges};
+use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time};
 use crate::{Scenario, Subject};
 
 /// With more attempts than this a policy has more cohorts than callers.
@@ -45,9 +45,10 @@ pub(super) fn plan<'a>(
     clients(scenario)?;
     backend(scenario)?;
     faults(scenario)?;
-    guards(&subject.policy)?;
-    waits(subject)?;
-    budget(scenario, &subject.policy)?;
+    let policy = scenario.effective(&subject.policy);
+    guards(&policy)?;
+    waits(&policy)?;
+    budget(scenario, &policy)?;
     Plan::new(scenario, subject, tick)
 }
 
@@ -131,13 +132,12 @@ fn guards(policy: &Policy) -> Result<(), Refused> {
         (policy.rate().is_some(), "every instance has a rate limit of its own"),
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
         (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
-        (can_stall(policy), "every instance holds calls back after timeouts of its own"),
+        (policy.stall().is_some(), "every instance holds calls back after timeouts of its own"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }
 
-fn waits(subject: &Subject) -> Result<(), Refused> {
-    let policy = &subject.policy;
+fn waits(policy: &Policy) -> Result<(), Refused> {
     let is_clipped =
         |backoff: &Backoff| (1..policy.attempts()).any(|k| backoff.range(k, 0).hi > backoff.cap());
     first_of(&[
@@ -146,7 +146,7 @@ fn waits(subject: &Subject) -> Result<(), Refused> {
             "a decorrelated wait depends on the one before",
         ),
         (policy.attempts() > 1 && !policy.backoff().is_uniform(), "normal waits are not uniform"),
-        (hedges(policy).is_some(), "a hedged call has several attempts in flight"),
+        (policy.hedge().is_some(), "a hedged call has several attempts in flight"),
         (is_clipped(policy.backoff()), "clipped waits accumulate at the cap"),
     ])
 }

@@ -133,10 +133,15 @@ impl<'a> Plan<'a> {
         }
         let timeout = timeout(self.subject);
         let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
-        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.waits));
-        let longest =
-            waits.fold(attempt, |sum, wait| sum.saturating_add(wait).saturating_add(attempt));
-        if longest >= deadline {
+        let mut elapsed = attempt;
+        let mut fits = true;
+        for k in 1..policy.attempts() {
+            let left = deadline.saturating_sub(elapsed);
+            fits &= self.waits.iter().all(|it| it.retry != k || it.fits(policy, left));
+            let wait = longest_wait(policy, k, &self.waits);
+            elapsed = elapsed.saturating_add(wait).saturating_add(attempt);
+        }
+        if !fits || elapsed >= deadline {
             return Err(refuse(
                 "the deadline can end calls, and cohorts do not know when a call began",
             ));

@@ -8,7 +8,7 @@
 //! Small numbers of calls are drawn one by one by the engine, without approximation.
 
 use redial_core::schedule::{Range, wait};
-use redial_core::{Nanos, Policy};
+use redial_core::{NEVER, Nanos, Policy};
 
 use super::causes::Hinted;
 use super::draws::{binomial, whole};
@@ -104,7 +104,7 @@ impl WaitingCalls {
             Some(_) => {
                 for number in 0..cell.n {
                     let hint = self.hint.map(|hint| hint.draw(stream));
-                    let drawn = wait(policy, self.retry, 0, hint, stream.bits());
+                    let drawn = wait(policy, self.retry, 0, hint, NEVER, stream.bits());
                     let delay = drawn.map_or(self.range.hi, |wait| wait.delay);
                     recorder.waits(delay, 1);
                     self.land(cell.one(number), now, delay, within, stream);

@@ -1,6 +1,6 @@
 //! The life of a caller: begin, wait, end, think, restart, switch off.
 
-use redial_core::{Call, NEVER, Nanos};
+use redial_core::{Call, NEVER, Nanos, Request};
 
 use super::event::Event;
 use super::flight::{Origin, Target};
@@ -92,8 +92,12 @@ impl World<'_> {
                 .as_ref()
                 .map_or(0, |executions| executions.of(caller)),
             key,
-            off: None,
+            off: if self.has_rested(caller) { Request::RESTED } else { None },
         }
+    }
+
+    fn has_rested(&self, caller: u32) -> bool {
+        self.callers.is_requeued(caller) && self.scenario.clients.requeue == Some(Requeue::Rest)
     }
 
     /// The target of a call that has made an attempt, without the choice of an endpoint for the next one. Its guards are

@@ -8,7 +8,7 @@ use redial_core::{Context, Policy, Request};
 
 use super::flight::Target;
 use super::processes::Processes;
-use crate::scenario::{BACKEND, Time, hedges};
+use crate::scenario::{BACKEND, Time};
 use crate::{Scenario, Stream, Subject};
 
 /// An edge of the call graph, with the policy of its calls. The first are those of the clients, one for each of their
@@ -84,7 +84,7 @@ impl<'a> Edge<'a> {
         stream: Stream,
     ) -> Self {
         let clients = &scenario.clients;
-        let policy = subject.policy.clone();
+        let policy = scenario.effective(&subject.policy);
         let keeps_state = scenario.keeps_state(&policy);
         let (by_process, sets) = match scenario.guards_each() {
             each if keeps_state => (each, instances.len() as u64 * u64::from(each)),
@@ -106,7 +106,7 @@ impl<'a> Edge<'a> {
             account,
             stream,
             safety: scenario.safety(subject),
-            most_hedges: most_hedges(hedges(&policy)),
+            most_hedges: most_hedges(policy.hedge()),
             to: 0,
             latency: &clients.latency,
             policy,

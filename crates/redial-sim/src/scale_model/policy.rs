@@ -1,9 +1,9 @@
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, StallRule};
+use redial_core::schedule::HedgeDelay;
 use redial_core::{LONGEST, Policy, Rate};
 
 use super::{BUCKET_SECONDS, Divider, UNNOTICED};
-use crate::scenario::{hedges, learns_hedges};
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -40,8 +40,9 @@ impl Divider {
 
     /// Notes what an instance learns from its calls, which are fewer.
     fn learning(&mut self, policy: &Policy, by: f64) {
-        let overtaken = hedges(policy).is_some_and(|rule| rule.overtaken);
-        if learns_hedges(policy) && !overtaken {
+        let rule = policy.hedge();
+        let overtaken = rule.is_some_and(|rule| rule.overtaken);
+        if rule.is_some_and(|rule| matches!(rule.when, HedgeDelay::Quantile(_))) {
             self.note(format_args!(
                 "a learnt hedge.after needs 32 calls of an instance, which take {by:.0} times as long"
             ));

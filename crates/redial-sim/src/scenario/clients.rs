@@ -145,7 +145,7 @@ pub struct Lifetime(#[serde(deserialize_with = "count::<_, 1, 1_000_000_000>")] 
 pub enum Requeue {
     /// After this time.
     After(Time),
-    /// As the `Reconciler` does: after half of the longest wait of the policy, or up to all of it.
+    /// As the `Reconciler` does: after half of the longest wait of the policy, or up to all of it, once.
     Rest,
 }
 

@@ -51,7 +51,6 @@ pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;
 pub use subject::Subject;
-pub(crate) use subject::{can_stall, hedges, learns_hedges};
 pub use time::{Drawn, Time};
 pub(crate) use time::{Z99, nearest};
 

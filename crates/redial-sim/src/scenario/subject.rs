@@ -1,5 +1,5 @@
-use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
+use redial_core::admit::{Guards, StallRule};
 use redial_core::schedule::{HedgeDelay, HedgeRule};
 use redial_core::{Draft, MS, Policy, Preset};
 
@@ -104,8 +104,8 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down, learnt hedges or stall; a budget has none where every instance makes one call, \
-                 and the budget of a new process pays for all its retries"
+                 breaker, throttle, limit, cool-down, learnt hedges or stall; where every instance makes one call, neither has a budget \
+                 that pays for all retries of a new process, nor the cool-down of a policy with one retry"
             ));
         }
         Ok(subject)
@@ -116,14 +116,36 @@ impl Scenario {
         if self.clients.guards == Scope::Backend { 1 } else { self.backend.parts() }
     }
 
+    /// The policy without rules that have no effect. A stall needs timeouts, and a share of the deadline a deadline. Where
+    /// every instance makes one call, a cool-down never refuses the first retry, no other call overtakes it, and its
+    /// attempts may be too few for a stall.
+    pub(crate) fn effective(&self, policy: &Policy) -> Policy {
+        let once = self.clients.call_once();
+        let mut draft = policy.edit();
+        if once && policy.attempts() <= 2 {
+            draft = draft.without_cooldown();
+        }
+        let timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
+        let too_few = |rule: &StallRule| once && policy.attempts() <= rule.timeouts;
+        if !timeouts || policy.stall().is_some_and(too_few) {
+            draft = draft.without_stall();
+        }
+        if !hedges(policy).is_some_and(|rule| !(once && rule.overtaken)) {
+            draft = draft.without_hedge();
+        }
+        draft.build().unwrap_or_else(|_| policy.clone())
+    }
+
     /// Whether the guards of instances with this policy can differ. Otherwise one set is enough for all of them.
     pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
+        let policy = &self.effective(policy);
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
             || policy.concurrency().is_some()
-            || policy.cooldown().is_some();
-        guarded || can_stall(policy) || learns_hedges(policy) || self.can_run_dry(policy)
+            || policy.cooldown().is_some()
+            || policy.stall().is_some();
+        guarded || policy.hedge().is_some_and(learns) || self.can_run_dry(policy)
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
@@ -135,7 +157,8 @@ impl Scenario {
             Budget::Window(_) if self.clients.call_once() => {
                 Guards::new(policy, 1, 0).balance(0).is_some_and(|it| it < u64::from(retries))
             }
-            Budget::Tokens(tokens) if self.clients.call_once() && tokens.slowdown.is_none() => {
+            // One call is too few to find the destination slow.
+            Budget::Tokens(tokens) if self.clients.call_once() => {
                 let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
                 tokens.opening.unwrap_or(tokens.capacity) / dearest.max(1) < retries
             }
@@ -144,20 +167,14 @@ impl Scenario {
     }
 }
 
-/// Whether a policy can send a hedge. A share of the deadline needs a deadline.
-pub(crate) fn hedges(policy: &Policy) -> Option<&HedgeRule> {
+/// The hedges of a policy, if it can send any.
+fn hedges(policy: &Policy) -> Option<&HedgeRule> {
     let is_share = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Share(_));
     let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
     hedge.filter(|rule| !is_share(rule) || policy.deadline().is_some())
 }
 
-/// Whether a policy hedges by what each client has to learn: how long attempts take, or which was sent last.
-pub(crate) fn learns_hedges(policy: &Policy) -> bool {
-    hedges(policy).is_some_and(|it| it.overtaken || matches!(it.when, HedgeDelay::Quantile(_)))
-}
-
-/// Whether a policy can hold calls back in a stall: only timeouts of its own attempts count.
-pub(crate) fn can_stall(policy: &Policy) -> bool {
-    let has_timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
-    policy.stall().is_some() && has_timeouts
+/// Whether a client has to learn when to hedge: how long attempts take, or which was sent last.
+fn learns(rule: &HedgeRule) -> bool {
+    rule.overtaken || matches!(rule.when, HedgeDelay::Quantile(_))
 }

@@ -152,22 +152,29 @@ fn clients_with_one_call_need_no_ledger() {
     let dear = "budget = { tokens = { capacity = 40, cost = 5, timeout_cost = 20 } }";
     let tokens = |attempts| TENTH.replace("budget = { window = {} }", dear) + attempts;
     assert!(players(many, many, &tokens("attempts = 3")).is_ok(), "two timeouts are paid for");
+    let overtaken = "hedge = { share = 0.3, overtaken = true }";
+    let hedged = TENTH.replace("hedge = \"none\"", overtaken);
+    assert!(players(many, many, &hedged).is_ok(), "no other call overtakes");
+    let stalls = TENTH.replace("stall = \"none\"", "stall = {}");
+    assert!(players(many, many, &stalls).is_ok(), "four attempts are too few");
     let without_deadline = "deadline = \"none\"\nbudget = \"none\"";
     assert!(players(many, many, without_deadline).is_ok(), "nothing is hedged or held back");
     let state = [
         format!("{TENTH}attempts = 12"),
         format!("{TENTH}breaker = {{}}"),
         TENTH.replace("hedge = \"none\"", "hedge = { quantile = 0.9 }"),
-        TENTH.replace("hedge = \"none\"", "hedge = { share = 0.3, overtaken = true }"),
-        TENTH.replace("stall = \"none\"", "stall = {}"),
+        TENTH.replace("stall = \"none\"", "stall = { timeouts = 2 }"),
         tokens("attempts = 4"),
-        tokens("attempts = 3").replace("cost = 5", "cost = 5, slowdown = 3.0"),
     ];
     for policy in state {
         let message = players(many, many, &policy).unwrap_err();
         assert!(message.contains("more than the 1000000 that fit"), "{policy}: {message}");
     }
     assert!(players(many / 2, many, TENTH).is_err(), "two calls each");
+    let cooling =
+        |attempts: u32| format!("{TENTH}attempts = {attempts}\ncooldown = {{ every = \"30s\" }}");
+    assert!(players(many, many, &cooling(2)).is_ok(), "no cool-down refuses a first retry");
+    assert!(players(many, many, &cooling(3)).is_err());
     let text = include_str!("../../scenarios/fleet.toml");
     let players = |sets: &[&str]| Scenario::read(text, &read_sets(sets)).unwrap().clients.instances;
     assert_eq!((players(&[]), players(&["clients=500"])), (many, 500));
@@ -187,6 +194,19 @@ fn a_budget_that_pays_for_every_retry_of_a_client_is_no_budget() {
 }
 
 #[test]
+fn all_players_of_a_fleet_are_served_at_their_second_attempt() {
+    let fleet = Scenario::read(include_str!("../../scenarios/fleet.toml"), &[]).unwrap();
+    let run = |name: &str| {
+        let subject = fleet.subject(name).unwrap();
+        cohort::Model::new(&fleet, &subject).unwrap().run(1, &Watch::default())
+    };
+    let (player, literal) = (run("player"), run("literal"));
+    assert!(player.success > 0.99, "{}", player.success);
+    assert_eq!(player.attempts, literal.attempts);
+    assert!(player.peak_ratio < 0.02, "{} of all players in 50 ms", player.peak_ratio);
+}
+
+#[test]
 fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     let policy =
         attempts(1).replace("base = \"1ms\", cap = \"1ms\"", "base = \"1ms\", cap = \"1s\"");
@@ -197,6 +217,9 @@ fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     assert!((30_000.0..31_000.0).contains(&run.completion_ms), "{}", run.completion_ms);
     // 40 rests of 0.75 s on average, and the first attempt.
     near("attempts", run.amplification, 41.0, 0.02);
+    let policy = policy.replace("attempts = 1", "attempts = 4");
+    let more = once(&scenario("60s", clients, down, &policy), "it", 1).amplification;
+    near("only a call that has not rested is retried", more, run.amplification + 3.0, 0.02);
 }
 
 #[test]

@@ -265,6 +265,19 @@ fn a_call_that_is_requeued_is_the_same_call() {
 }
 
 #[test]
+fn controllers_with_the_preset_send_least_and_converge_first() {
+    let controllers = built_in("controllers", &[]);
+    let preset = run(&controllers, "control-plane", 5);
+    for loop_without_end in ["doubling", "full-jitter"] {
+        let other = run(&controllers, loop_without_end, 5);
+        for (figure, share) in [("amplification", 0.99), ("completion_ms", 0.6)] {
+            let (ours, theirs) = (preset.mean(figure), other.mean(figure));
+            assert!(ours < share * theirs, "{figure}: {ours}, {loop_without_end} {theirs}");
+        }
+    }
+}
+
+#[test]
 fn controllers_without_jitter_come_in_clusters_until_the_end() {
     let controllers = built_in("controllers", &[]);
     let (doubling, jittered) =

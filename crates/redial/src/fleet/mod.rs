@@ -6,11 +6,14 @@
 //! lease what their retries need, in the background.
 //!
 //! ```no_run
+//! use redial::admit::budget::{Budget, WindowBudget};
 //! use redial::{Fleet, Policy, Retry};
 //!
 //! # fn main() -> Result<(), redial::Invalid> {
 //! let fleet = Fleet::open("redis://user:password@redis.internal:6379/0", "checkout")?;
-//! let retry = Retry::new(Policy::standard()).fleet(&fleet)?; // the floor is now that of the whole fleet
+//! let budget = Budget::Window(WindowBudget::default()); // the only kind that can be shared
+//! let policy = Policy::standard().edit().budget(budget).build()?;
+//! let retry = Retry::new(policy).fleet(&fleet)?; // the floor is now that of the whole fleet
 //! # Ok(())
 //! # }
 //! ```

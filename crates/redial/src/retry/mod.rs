@@ -76,7 +76,7 @@ impl Retry {
     ///
     /// What an error means is asked of the error itself, through
     /// [`Classify`](redial_core::decide::Classify). A request that may have reached the server is
-    /// repeated only after [`idempotent`](Self::idempotent), [`keyed`](Self::keyed) or one of its kin
+    /// repeated, or hedged, only after [`idempotent`](Self::idempotent), [`keyed`](Self::keyed) or one of its kin
     /// said that this is safe.
     pub fn new(policy: Policy) -> Self {
         let shared = Arc::new(Shared::new(policy, Arc::default(), BudgetSource::Policy));

@@ -20,6 +20,7 @@ mod options;
 mod run;
 mod shed;
 mod slots;
+mod standard;
 mod support;
 mod telemetry;
 mod tower;

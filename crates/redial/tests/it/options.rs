@@ -15,7 +15,7 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_the_same_on_every_attempt_and_new_for_every_call() {
-    let retry = Retry::new(plain(|p| p)).keyed();
+    let retry = Retry::new(unbounded(|p| p)).keyed();
     let keys = Mutex::new(Vec::new());
     for _ in 0..2 {
         let note = |attempt: redial::Attempt| {
@@ -139,7 +139,7 @@ fn destinations_do_not_share_their_guards() {
     let (bad, good) = (retry.clone().scope("bad:443"), retry.clone().scope("good:443"));
     let _fast = testing::skip_waits(4);
     while fails(&bad) != Stop::Budget {}
-    assert_eq!([bad.balance(), good.balance(), retry.balance()], [Some(0), Some(10), Some(10)]);
+    assert_eq!([bad.balance(), good.balance(), retry.balance()], [Some(0), Some(1), Some(1)]);
     assert_eq!(retry.scope(String::from("bad:443")).balance(), Some(0));
 }
 
@@ -150,7 +150,7 @@ fn the_first_1024_destinations_have_guards_of_their_own() {
     let _fast = testing::skip_waits(2);
     assert_eq!(fails(&scopes[1025]), Stop::Attempts);
     let balances = [0, 1023, 1024, 1025].map(|index: usize| scopes[index].balance());
-    assert_eq!(balances, [Some(10), Some(10), Some(9), Some(9)]);
+    assert_eq!(balances, [Some(1), Some(1), Some(0), Some(0)]);
 }
 
 fn fails(retry: &Retry) -> Stop {

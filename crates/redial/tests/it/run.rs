@@ -148,7 +148,7 @@ async fn it_runs_inside_spawn_and_borrows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_context_is_lent_to_every_attempt_also_inside_spawn() {
-    let retry = Retry::new(plain(|p| p.attempt_timeout(ms(30)))).idempotent();
+    let retry = Retry::new(unbounded(|p| p.attempt_timeout(ms(30)))).idempotent();
     let spawned = tokio::spawn(async move {
         let mut tries: Vec<u32> = Vec::new();
         let result = retry
@@ -170,7 +170,7 @@ async fn it_extends_functions() {
     async fn fetch() -> Result<u32, Fault> {
         Ok(7)
     }
-    let retry = Retry::new(Policy::standard()).idempotent();
+    let retry = Retry::new(unbounded(|p| p)).idempotent();
     assert_eq!(fetch.retry(&retry).await, Ok(7));
     let calls = AtomicU32::new(0);
     let flaky = || async {

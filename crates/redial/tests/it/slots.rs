@@ -13,7 +13,7 @@ use redial::admit::budget::Budget;
 use redial::decide::{Class, Failure, Outcome, Reach};
 use redial::http::server::ShedLayer;
 use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
-use redial::schedule::Hint;
+use redial::schedule::{Hint, HintRule, TooLong};
 use redial::{Policy, Stop};
 use redial_core::admit::Guards;
 use redial_core::{Call, Context, NEVER, Nanos, Permit, Request, Verdict, draw};
@@ -36,6 +36,8 @@ enum Rejections {
     Slots,
     SlotsOfEverything,
     InOneSecond,
+    /// The same, and clients that do not spread.
+    InExactlyOneSecond,
     Nothing,
 }
 
@@ -70,8 +72,15 @@ struct Client {
 
 impl Storm {
     fn new(rejections: Rejections, load: f64, seed: u64) -> Self {
-        let policy =
-            Policy::draft().budget(Budget::None).attempts(20).deadline(ms(10_000)).build().unwrap();
+        let spread = (rejections == Rejections::InExactlyOneSecond).then_some(0.0);
+        let hint = HintRule::Honour { cap: 10_000 * MS, too_long: TooLong::Stop, spread };
+        let policy = Policy::draft()
+            .budget(Budget::None)
+            .attempts(20)
+            .deadline(ms(10_000))
+            .hint(hint)
+            .build()
+            .unwrap();
         let layer = ShedLayer::new(LIMIT);
         let all = rejections == Rejections::SlotsOfEverything;
         let layer = if all { layer.min_share(1.0).unwrap() } else { layer };
@@ -198,7 +207,9 @@ impl Storm {
             (Rejections::Slots | Rejections::SlotsOfEverything, Refusal::Slot(after)) => {
                 Some(Hint::Slot(Duration::from_nanos(after.next_multiple_of(MS))))
             }
-            (Rejections::InOneSecond, _) => Some(Hint::AtLeast(Duration::from_secs(1))),
+            (Rejections::InOneSecond | Rejections::InExactlyOneSecond, _) => {
+                Some(Hint::AtLeast(Duration::from_secs(1)))
+            }
             _ => None,
         };
         failure.stop &=
@@ -252,12 +263,13 @@ fn slots_of_the_spare_capacity_flatten_the_recovery() {
     let slots = peaks(Rejections::Slots);
     let all = peaks(Rejections::SlotsOfEverything);
     let fixed = peaks(Rejections::InOneSecond);
+    let literal = peaks(Rejections::InExactlyOneSecond);
     let nothing = peaks(Rejections::Nothing);
     println!("{table}");
-    for (served, peak) in slots {
+    for (served, peak) in slots.into_iter().chain(fixed) {
         assert!(served >= 0.99 && peak <= 1.2, "{table}");
     }
     assert!(all[1].1 > slots[1].1 + 0.3, "{table}");
-    assert!(fixed[1].1 > slots[1].1 + 0.1, "{table}");
+    assert!(literal[1].1 > slots[1].1 + 0.1, "{table}");
     assert!(nothing[1].1 > slots[1].1 + 0.1, "{table}");
 }

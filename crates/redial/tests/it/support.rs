@@ -1,10 +1,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redial::admit::StallRule;
 use redial::admit::budget::Budget;
 use redial::decide::{Class, Classify, Failure};
 use redial::schedule::{Backoff, Jitter};
-use redial::{Draft, Event, Observer, Policy};
+use redial::{Draft, Event, Observer, Policy, Retry};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault(pub(crate) Class, pub(crate) &'static str);
@@ -35,8 +36,19 @@ pub(crate) fn plain(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(Policy::draft().backoff(backoff)).build().unwrap()
 }
 
+/// The same, and nothing refuses an attempt.
 pub(crate) fn unbounded(change: impl FnOnce(Draft) -> Draft) -> Policy {
-    plain(|p| change(p.budget(Budget::None)))
+    plain(|p| change(p.budget(Budget::None).without_stall()))
+}
+
+/// Calls to a destination that has answered nothing: all are refused.
+pub(crate) async fn stalled() -> Retry {
+    let rule = StallRule::most(1.0).timeouts(5);
+    let retry = Retry::new(plain(|p| p.attempts(1).attempt_timeout(ms(100)).stall(rule)));
+    for _ in 0..5 {
+        retry.run(|_| std::future::pending::<Result<(), Fault>>()).await.unwrap_err();
+    }
+    retry
 }
 
 #[derive(Clone, Default)]

@@ -149,7 +149,7 @@ impl Ledger {
     fn withdraw_elsewhere(&self, n: u64, class: Class, now: Nanos) -> u64 {
         match self {
             Self::Lease(lease) => lease.withdraw_up_to(n, now),
-            Self::Tokens(tokens) => tokens.withdraw_up_to(n, class),
+            Self::Tokens(tokens) => tokens.withdraw_up_to(n, class, now),
             Self::Inflight(inflight) => n.min(inflight.balance()),
             Self::Throttling(throttling) => n * u64::from(throttling.open()),
             Self::None | Self::Window(_) => n,
@@ -227,6 +227,11 @@ impl Ledger {
     /// The lease from a fleet's budget, if it is one.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         if let Self::Lease(lease) = self { Some(lease) } else { None }
+    }
+
+    /// No retry is to be paid for while successes take more than this many times as long as usual.
+    pub(crate) fn slowdown(&self) -> Option<f64> {
+        if let Self::Tokens(tokens) = self { tokens.slowdown() } else { None }
     }
 
     /// Whether calls in flight are counted.

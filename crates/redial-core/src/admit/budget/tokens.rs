@@ -129,22 +129,48 @@ impl TokenBudget {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     budget: TokenBudget,
-    pub(super) level: AtomicU32,
-    /// What is left of the bootstrap.
-    bootstrap: AtomicU32,
+    /// A [`Held`], in one word: a retry is paid from the bucket or from the bootstrap, and a success that fills the one
+    /// ends the other.
+    held: AtomicU64,
     /// When an empty bucket allows the next retry; 0 if it has refused none.
     free_at: AtomicU64,
 }
 
+/// The tokens of a bucket, and what is left of the bootstrap.
+#[derive(Clone, Copy)]
+struct Held {
+    tokens: u32,
+    bootstrap: u32,
+}
+
+impl Held {
+    fn of(word: u64) -> Self {
+        Self { tokens: word as u32, bootstrap: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.bootstrap) << 32 | u64::from(self.tokens)
+    }
+
+    /// Pays from the bucket, or else from the bootstrap.
+    fn pay(self, cost: u32, class: Class) -> Option<Self> {
+        if let Some(tokens) = self.tokens.checked_sub(cost) {
+            return Some(Self { tokens, ..self });
+        }
+        let bootstrap = self.bootstrap.checked_sub(cost).filter(|_| class != Class::Timeout)?;
+        Some(Self { bootstrap, ..self })
+    }
+
+    fn fill(self, tokens: u32, capacity: u32) -> Self {
+        Self { tokens: self.tokens.saturating_add(tokens).min(capacity), ..self }
+    }
+}
+
 impl Tokens {
     pub(crate) fn new(budget: &TokenBudget) -> Self {
-        let opening = budget.opening.unwrap_or(budget.capacity);
-        Self {
-            budget: *budget,
-            level: AtomicU32::new(opening),
-            bootstrap: AtomicU32::new(budget.bootstrap),
-            free_at: AtomicU64::new(0),
-        }
+        let tokens = budget.opening.unwrap_or(budget.capacity);
+        let held = Held { tokens, bootstrap: budget.bootstrap };
+        Self { budget: *budget, held: AtomicU64::new(held.word()), free_at: AtomicU64::new(0) }
     }
 
     fn cost(&self, class: Class) -> u32 {
@@ -155,51 +181,75 @@ impl Tokens {
         }
     }
 
+    fn held(&self) -> Held {
+        Held::of(self.held.load(Ordering::Acquire))
+    }
+
+    pub(super) fn slowdown(&self) -> Option<f64> {
+        self.budget.slowdown
+    }
+
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let cost = self.cost(class);
-        let pays = |from: &AtomicU32| change(from, |level| level.checked_sub(cost));
-        let answered = class != Class::Timeout;
-        let paid = pays(&self.level) || (answered && pays(&self.bootstrap)) || self.is_free(now);
+        let pay = |held| Held::of(held).pay(cost, class).map(Held::word);
+        let paid = update(&self.held, pay).is_ok() || self.is_free(now);
         paid.then_some(Charge(cost))
     }
 
-    /// Whether the floor pays. It counts from the first refusal, so that many new processes do not all have one.
+    /// Whether the floor pays. It counts from the first refusal, so that of many new processes none starts with a retry
+    /// that it has not earned.
     fn is_free(&self, now: Nanos) -> bool {
         let Some(floor) = self.budget.floor else { return false };
-        let next = now.saturating_add(floor.per / u64::from(floor.count.max(1)));
-        let take = |at: u64| (at == 0 || at <= now).then_some(next);
-        update(&self.free_at, take).is_ok_and(|before| before != 0)
+        let next = now.saturating_add(floor.interval());
+        update(&self.free_at, |at| (at <= now).then_some(next)).is_ok_and(|before| before != 0)
     }
 
-    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class) -> u64 {
-        let cost = u64::from(self.cost(class));
-        let mut granted = 0;
-        change(&self.level, |level| {
-            granted = n.min(u64::from(level) / cost);
-            Some(level - (granted * cost) as u32)
-        });
-        granted
+    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        (0..n).take_while(|_| self.charge(class, now).is_some()).count() as u64
     }
 
-    /// Every success earns one token, and one of a retry its cost and the bonus instead.
+    /// A success without a retry earns one token. That of a retry earns its charge and the bonus. Most successes find a
+    /// full bucket, and write nothing.
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>) {
-        let earned = charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus));
-        if fill(&self.level, earned, self.budget.capacity) {
-            self.bootstrap.store(0, Ordering::Release);
+        if self.held.load(Ordering::Relaxed) != u64::from(self.budget.capacity) {
+            self.earn(charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus)));
         }
     }
 
+    #[inline(never)]
+    fn earn(&self, tokens: u32) {
+        let capacity = self.budget.capacity;
+        let earn = |held| Held { bootstrap: 0, ..Held::of(held).fill(tokens, capacity) }.word();
+        let _ = update(&self.held, |held| Some(earn(held)));
+    }
+
     pub(crate) fn refund(&self, charge: Charge) {
-        fill(&self.level, charge.0, self.budget.capacity);
+        let fill = |held| Some(Held::of(held).fill(charge.0, self.budget.capacity).word());
+        let _ = update(&self.held, fill);
     }
 
+    /// How many retries could be paid for now, after failures that are neither timeouts nor throttling.
     pub(crate) fn balance(&self) -> u64 {
-        u64::from(self.level.load(Ordering::Acquire) / self.budget.cost)
+        let Held { tokens, bootstrap } = self.held();
+        u64::from(tokens / self.budget.cost) + u64::from(bootstrap / self.budget.cost)
     }
 
-    pub(super) fn restore(&self, level: u64) -> bool {
-        put(&self.level, level, self.budget.capacity)
+    pub(super) fn save(&self) -> [u64; 3] {
+        let Held { tokens, bootstrap } = self.held();
+        [tokens.into(), bootstrap.into(), self.free_at.load(Ordering::Acquire)]
+    }
+
+    /// The amounts may have been saved with larger limits. What is left of the bootstrap continues too: the next process
+    /// is not a new one.
+    pub(super) fn restore(&self, [tokens, bootstrap, free_at]: [u64; 3]) -> bool {
+        let held = Held {
+            tokens: at_most(tokens, self.budget.capacity),
+            bootstrap: at_most(bootstrap, self.budget.bootstrap),
+        };
+        self.held.store(held.word(), Ordering::Release);
+        self.free_at.store(free_at, Ordering::Release);
+        true
     }
 }
 
@@ -248,7 +298,13 @@ impl Throttling {
     }
 
     pub(crate) fn succeeded(&self) {
-        fill(&self.level, self.bring, self.capacity);
+        let fill = |level: u32| {
+            (level < self.capacity).then(|| level.saturating_add(self.bring).min(self.capacity))
+        };
+        // A full bucket is not written to, so that most successes write nothing.
+        if self.level.load(Ordering::Relaxed) < self.capacity {
+            change(&self.level, fill);
+        }
     }
 
     /// Each retry follows a failure, which takes its token first.
@@ -258,7 +314,8 @@ impl Throttling {
     }
 
     pub(super) fn restore(&self, level: u64) -> bool {
-        put(&self.level, level, self.capacity)
+        self.level.store(at_most(level, self.capacity), Ordering::Release);
+        true
     }
 }
 
@@ -266,17 +323,6 @@ fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
     level.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
 }
 
-/// A full bucket is not written to, so that most successes write nothing. Returns whether it was written to.
-#[inline(always)]
-fn fill(level: &AtomicU32, amount: u32, capacity: u32) -> bool {
-    level.load(Ordering::Relaxed) < capacity
-        && change(level, |level| {
-            (level < capacity).then(|| level.saturating_add(amount).min(capacity))
-        })
-}
-
-/// The level may have been saved with a larger capacity.
-fn put(level: &AtomicU32, saved: u64, capacity: u32) -> bool {
-    level.store(u32::try_from(saved).unwrap_or(capacity).min(capacity), Ordering::Release);
-    true
+fn at_most(amount: u64, limit: u32) -> u32 {
+    u32::try_from(amount).unwrap_or(limit).min(limit)
 }

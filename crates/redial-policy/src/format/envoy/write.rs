@@ -126,8 +126,12 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     if deadline.is_none() {
         notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
-    if policy.hedge().is_some() {
-        let text = "Envoy hedges requests of every method: retriable_request_headers restrict only its retries";
+    if let Some(rule) = policy.hedge() {
+        let text = if rule.overtaken {
+            "Envoy hedges every slow attempt, not only overtaken ones"
+        } else {
+            "Envoy hedges requests of every method: retriable_request_headers restrict only its retries"
+        };
         notes.push(Note::dropped("hedge", text));
     }
     Value::table([

@@ -16,16 +16,17 @@ const HEAD: &str = "\
 /// The longest interval of the API.
 const HOUR: Nanos = 3_600_000 * MS;
 
-/// An `HTTPRoute` for each host, and an `XBackendTrafficPolicy` if its first policy has a window budget.
+/// An `HTTPRoute` for each host, and an `XBackendTrafficPolicy` if its first policy has a budget that can be one.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
     for named in &file.policies {
         let mut lines = Vec::new();
         rule_notes(&named.policy, &mut lines);
-        match named.policy.budget() {
-            Budget::Window(budget) => drop(constraint(budget, &mut lines)),
-            Budget::None => lines.push(Note::kept("budget", "none")),
+        match (export::bucket_as_window(&named.policy), named.policy.budget()) {
+            (Some(note), _) => lines.push(note),
+            (None, Budget::Window(budget)) => drop(constraint(budget, &mut lines)),
+            (None, Budget::None) => lines.push(Note::kept("budget", "none")),
             _ => lines.push(Note::dropped("budget", "only a share of recent calls is supported")),
         }
         lines.push(export::safety());
@@ -37,9 +38,9 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         let Some((_, first)) = here.first() else { continue };
         text.push_str("---\n");
         text.push_str(&http_route(&host, &here).to_yaml());
-        if let Budget::Window(budget) = first.policy.budget() {
+        if let Some(budget) = export::window(&first.policy) {
             text.push_str("---\n");
-            text.push_str(&traffic_policy(&host, budget).to_yaml());
+            text.push_str(&traffic_policy(&host, &budget).to_yaml());
         }
         export::note_shared_host(&host, first, &here, &mut notes);
     }

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 # For Linkerd. Replace services that are named after their policy.
 ";
 
-/// A policy with a window budget becomes the `ServiceProfile` of its host, because only that has a budget; any other
+/// A policy whose budget can be a share of recent calls becomes the `ServiceProfile` of its host, because only that has a budget; any other
 /// becomes annotations on routes.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
@@ -34,14 +34,15 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     for named in &file.policies {
         let mut lines = Vec::new();
         let first = firsts.get(named.name.as_str()).copied().unwrap_or(named);
-        match first.policy.budget() {
-            Budget::Window(budget) => {
+        match export::window(&first.policy) {
+            Some(budget) => {
                 profile_notes(&named.policy, &mut lines);
                 if first.name == named.name {
-                    budget_note(budget, &mut lines);
+                    let bucket = export::bucket_as_window(&named.policy);
+                    lines.push(bucket.unwrap_or_else(|| budget_note(&budget)));
                 }
             }
-            _ => annotation_notes(&named.policy, &mut lines),
+            None => annotation_notes(&named.policy, &mut lines),
         }
         lines.push(export::safety());
         lines.extend(export::dropped(&named.policy, &export::PROXY));
@@ -50,9 +51,9 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let mut text = HEAD.to_owned();
     for (host, here) in hosts {
         let Some((_, first)) = here.first() else { continue };
-        if let Budget::Window(budget) = first.policy.budget() {
+        if let Some(budget) = export::window(&first.policy) {
             text.push_str("---\n");
-            text.push_str(&profile(&host, budget, &here).to_yaml());
+            text.push_str(&profile(&host, &budget, &here).to_yaml());
             for (_, named) in here.iter().filter(|(route, _)| route.key) {
                 let why =
                     "a profile does not match headers, so it applies to requests without a key too";
@@ -139,16 +140,16 @@ fn profile_route(route: &Route, policy: &Policy) -> Value {
     Value::table(fields)
 }
 
-fn budget_note(budget: &WindowBudget, notes: &mut Vec<Note>) {
+fn budget_note(budget: &WindowBudget) -> Note {
     let seconds = per_second(budget);
     let is_floor = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
     let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
-    notes.push(if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
+    if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
         Note::kept("budget.window", "retryBudget")
     } else {
         let text = format!("retryBudget: deposits on request, a floor of {seconds} per second");
         Note::approximated("budget.window", text)
-    });
+    }
 }
 
 fn profile_notes(policy: &Policy, notes: &mut Vec<Note>) {

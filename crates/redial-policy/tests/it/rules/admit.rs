@@ -2,7 +2,7 @@ use redial_policy::file::{Layer, Queue, Setting};
 use redial_policy::rules::review;
 use redial_policy::{Format, Found};
 
-use super::{check, clients, finding, found, golden, ours, per_second, within};
+use super::{check, clients, finding, found, golden, ours, per_second, routed, windowed, within};
 
 #[test]
 fn budgets() {
@@ -17,10 +17,13 @@ fn budgets() {
     );
 
     let fleet = |capacity| Setting { capacity: per_second(capacity), ..clients(200) };
-    check(within(ours(""), fleet(2000)), "");
-    check(within(ours(""), fleet(1999)), "warning floor-exceeds-share");
+    check(within(windowed(""), fleet(2000)), "");
+    check(within(windowed(""), fleet(1999)), "warning floor-exceeds-share");
+    // One in 30 s for each of 200 clients.
+    check(within(ours(""), fleet(67)), "");
+    check(within(ours(""), fleet(66)), "warning floor-exceeds-share");
     golden(
-        within(ours(""), fleet(1000)),
+        within(windowed(""), fleet(1000)),
         "floor-exceeds-share",
         "a floor of 1/s for each of 200 clients adds up to 200/s, 20% of the capacity of 1000/s: the floor is granted even \
          when everything fails",
@@ -31,9 +34,21 @@ fn budgets() {
 #[test]
 fn multipliers() {
     let target = |multiplier| Setting { multiplier: Some(multiplier), ..Setting::default() };
-    let window = |ratio: f64| ours(&format!("budget = {{ window = {{ ratio = {ratio} }} }}"));
+    let window = |ratio: f64| {
+        found(Format::Redial, &format!("budget = {{ window = {{ ratio = {ratio} }} }}"))
+    };
     check(window(0.5), "");
     check(window(0.51), "warning multiplier-above-target");
+    // A slow destination pays for nothing, so only an explicit target counts: (10 + √(10² + 4·20)) ÷ (2·20) retries per call.
+    check(ours(""), "");
+    check(within(ours(""), target(1.59)), "");
+    golden(
+        within(ours(""), target(1.5)),
+        "multiplier-above-target",
+        "with the budget's cost of a retry, retries can multiply the load by 1.59, above the target of 1.5: at most 33.33% of \
+         the traffic should be retries, and 36.92% can be",
+        "let a retry cost at least 24 tokens",
+    );
     check(within(window(0.1), target(1.1)), "");
     check(within(window(0.2), target(1.1)), "warning multiplier-above-target");
     // 1000 calls a second of 1000 clients with a floor of 1/s each: the floor doubles the load.
@@ -109,18 +124,43 @@ fn breakers() {
     );
     // 10% of 10 calls a second and 1/s for 10 s are 20 retries: 27 attempts.
     let calls = |calls| Setting { calls: per_second(calls), ..clients(10) };
-    check(within(ours("breaker = { lookback = { calls = 54 } }"), calls(100)), "");
+    check(within(windowed("breaker = { lookback = { calls = 54 } }"), calls(100)), "");
     check(
-        within(ours("breaker = { lookback = { calls = 55 } }"), calls(100)),
+        within(windowed("breaker = { lookback = { calls = 55 } }"), calls(100)),
         "note breaker-after-budget",
     );
-    check(ours("breaker = { lookback = { calls = 55 } }"), "");
+    check(windowed("breaker = { lookback = { calls = 55 } }"), "");
     // 4·10·10·0.5 ÷ (4·0.5 + 0.5) = 80 attempts of the last 10 s.
     check(
-        within(ours("breaker = { lookback = { time = '10s' } }"), calls(100)),
+        within(windowed("breaker = { lookback = { time = '10s' } }"), calls(100)),
         "note breaker-after-budget",
     );
-    check(within(ours("breaker = { lookback = { time = '3s' } }"), calls(100)), "");
+    check(within(windowed("breaker = { lookback = { time = '3s' } }"), calls(100)), "");
+    // The default budget is meant to be used up first.
+    check(ours("breaker = {}"), "");
+}
+
+#[test]
+fn cut_attempts() {
+    let window = |ratio: &str, lines: &str| {
+        ours(&format!("budget = {{ window = {{ ratio = {ratio} }} }}\n{lines}"))
+    };
+    check(window("0.1", ""), "");
+    check(window("0.2", ""), "note timeouts-retried");
+    check(window("0.2", "deadline = '500ms'"), "");
+    check(window("0.2", "retry_on = ['connect', 503]"), "");
+    check(found(Format::Redial, "budget = { window = { ratio = 0.2 } }"), "");
+    let theirs =
+        "attempt_timeout = '1s'\nbudget = { window = { ratio = 0.2 } }\nretry_on = ['timeout']";
+    check(routed(found(Format::GatewayApi, theirs), &["GET"], false), "");
+    golden(
+        window("0.2", ""),
+        "timeouts-retried",
+        "attempts are given up after 500ms and repeated, and every call pays for that: a backend that is only slow gets 20% \
+         more load, and works for callers that have left",
+        "write `budget.tokens = { capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, bootstrap \
+         = 40, bonus = 10, slowdown = 3.0, floor = \"1/30s\" }`, which only successes fill, or remove `attempt_timeout`",
+    );
 }
 
 #[test]

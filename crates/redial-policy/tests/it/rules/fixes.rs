@@ -1,6 +1,8 @@
 //! Following the help of a finding removes it, and leaves a valid policy.
 
 use redial_core::Preset;
+use redial_core::admit::budget::{Budget, TokenBudget};
+use redial_policy::file::File;
 use redial_policy::rules::review;
 use redial_policy::{Inputs, Source};
 
@@ -23,7 +25,9 @@ fn write(policy: &mut toml::Table, line: &str) {
     let mut table = policy;
     for name in tables.split('.').filter(|name| !name.is_empty()) {
         let entry = table.entry(name).or_insert_with(|| toml::Table::new().into());
-        if !entry.is_table() || name == "budget" && entry.get("window").is_none() {
+        // Another budget replaces this one.
+        let other = line.split(['.', ' ']).nth(1).unwrap_or_default();
+        if !entry.is_table() || name == "budget" && entry.get(other).is_none() {
             *entry = toml::Table::new().into();
         }
         table = entry.as_table_mut().unwrap();
@@ -42,7 +46,13 @@ fn check(rule: &str, text: &str) {
     let lines: Vec<&str> =
         help.split('`').skip(1).step_by(2).filter(|line| line.contains(" = ")).collect();
     assert!(!lines.is_empty(), "{rule}: nothing to write in {help:?}");
-    lines.iter().for_each(|line| write(policy, line));
+    for line in lines {
+        if help.starts_with("remove") {
+            policy.remove(line.split(" = ").next().unwrap());
+        } else {
+            write(policy, line);
+        }
+    }
     let after = findings(&toml::to_string(&file).unwrap());
     let new = after.iter().filter(|(name, _)| before.iter().all(|(known, _)| known != name));
     let new: Vec<_> = new.collect();
@@ -55,6 +65,10 @@ fn hedges() {
     check("hedge-never-fires", "[policy.p]\nattempt_timeout = '1s'\nhedge = { after = '2s' }");
     check("hedge-never-fires", "[policy.p]\nhedge = { after = '1s', multiple = 30 }");
     check("hedge-never-fires", "[policy.p]\nattempts = 1\nhedge = { quantile = 0.9 }");
+    check(
+        "hedge-never-fires",
+        "[policy.p]\nattempt_timeout = '1s'\ndeadline = 'none'\nhedge = { share = 0.5 }",
+    );
     check("hedge-too-early", "[policy.p]\nhedge = { quantile = 0.4 }");
 }
 
@@ -114,7 +128,9 @@ fn timeouts() {
         check("slower-than-slo", &format!("[setting]\nslo = '2s'\n[policy.p]\n{timeouts}"));
     }
     for connect in ["", "connect_timeout = '1s'", "connect_timeout = '100ms'"] {
-        let text = format!("[policy.p]\nattempt_timeout = '2s'\ndeadline = '2s'\n{connect}");
+        let text = format!(
+            "[policy.p]\nhedge = 'none'\nattempt_timeout = '2s'\ndeadline = '2s'\n{connect}"
+        );
         check("attempt-timeout-not-below-deadline", &text);
     }
 }
@@ -123,7 +139,9 @@ fn timeouts() {
 fn budgets() {
     for capacity in [1999, 1000, 150, 10, 1] {
         let setting = format!("[setting]\nclients = 200\ncapacity = '{capacity}/s'\n");
-        check("floor-exceeds-share", &format!("{setting}[policy.p]\nbudget.window.ratio = 0.1"));
+        for budget in ["window.ratio = 0.1", "tokens.floor = '2/s'"] {
+            check("floor-exceeds-share", &format!("{setting}[policy.p]\nbudget.{budget}"));
+        }
     }
     for target in [1.5, 1.337, 1.1, 1.011, 1.001] {
         for fleet in ["", "clients = 10\ncalls = '1000/s'\n", "clients = 1000\ncalls = '1000/s'\n"]
@@ -134,6 +152,16 @@ fn budgets() {
             }
         }
     }
+}
+
+#[test]
+fn cut_attempts() {
+    let text = "[policy.p]\nattempt_timeout = '1s'\nbudget.window.ratio = 0.2";
+    check("timeouts-retried", text);
+    let help = findings(text).remove(0).1;
+    let (budget, _) = help.strip_prefix("write `").unwrap().split_once('`').unwrap();
+    let file = File::read(budget).unwrap();
+    assert_eq!(file.policies[0].policy.budget(), &Budget::Tokens(TokenBudget::earned()));
 }
 
 #[test]

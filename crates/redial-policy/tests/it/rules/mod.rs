@@ -17,6 +17,11 @@ fn ours(lines: &str) -> Found {
     found(Format::Redial, &format!("attempt_timeout = \"500ms\"\n{lines}"))
 }
 
+/// The same with a window budget.
+fn windowed(lines: &str) -> Found {
+    ours(&format!("budget = {{ window = {{}} }}\n{lines}"))
+}
+
 fn found(format: Format, policy: &str) -> Found {
     Found {
         checks_safety: format == Format::Redial,

@@ -157,9 +157,11 @@ fn time() {
     );
 
     check(
-        found(Format::Redial, "attempt_timeout = '10s'"),
+        found(Format::Redial, "hedge = 'none'\nattempt_timeout = '10s'"),
         "warning attempt-timeout-not-below-deadline",
     );
+    // Hedges repeat an attempt that hangs.
+    check(found(Format::Redial, "attempt_timeout = '10s'"), "");
     check(found(Format::Redial, "attempt_timeout = '9999ms'"), "");
     check(found(Format::Redial, "deadline = 'none'"), "warning no-timeout");
     check(found(Format::Redial, "attempts = 1\ndeadline = 'none'"), "warning no-timeout");

@@ -263,7 +263,7 @@ impl Attempt {
     pub(super) fn settle(self, outcome: &Outcome, text: String, now: Nanos, seed: u64) -> Decision {
         let Self { policy, guards, request, observer, call, permit } = self;
         let cx = context(&policy, &guards, observer.as_ref(), request);
-        let trend = Trend::of(permit.number, false, policy.backoff());
+        let trend = Trend::of(permit.number, policy.backoff());
         let (verdict, stop) = match call.suspend(&cx, permit, &uncancelled(outcome), now, || seed) {
             Suspended::Done => (Verdict::Done, None),
             Suspended::Wait { until, progress } => {

@@ -10,12 +10,13 @@ use std::task::Poll;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
-use redial_core::{Nanos, Stop};
+use redial_core::{NEVER, Nanos, Stop};
 use tower_service::Service;
 
 use super::answer::drop_body;
 use super::future::Answered;
 use super::outgoing::{self, Attempts, Outgoing, Times};
+use super::racer::{Racer, Relay};
 use super::{Answer, BoxError, Error, Replay};
 use crate::clock::{Clock as _, Tokio};
 use crate::http::{grpc, reach, status};
@@ -27,7 +28,8 @@ use crate::session::{Judged, Session, Step};
 pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     service: S,
     outgoing: Outgoing<B>,
-    race: Race<Retry, Typed, Inside<S::Future>>,
+    session: Session<Retry, Typed, Tokio>,
+    race: Race<Racer<S::Future, R>>,
     /// The result of the last attempt, while another one is awaited.
     last: Option<Last<R>>,
     /// Whether a refused gRPC stream was opened again.
@@ -56,8 +58,8 @@ where
         outgoing: Outgoing<B>,
         session: Session<Retry, Typed, Tokio>,
     ) -> Self {
-        let race = Race::new(session);
-        Self { service, outgoing, race, last: None, resent: false, maybe_processed: false }
+        let (race, last) = (Race::new(), None);
+        Self { service, outgoing, session, race, last, resent: false, maybe_processed: false }
     }
 
     /// Admits the first attempt.
@@ -77,12 +79,20 @@ where
 
     /// Sends the attempt that was admitted last.
     pub(super) fn call(&mut self, request: Request<Replay<B>>) -> Inside<S::Future> {
-        call(&mut self.service, &self.race.session, request)
+        call(&mut self.service, &self.session, request)
     }
 
     /// Awaits the first attempt, and everything after it.
     pub(super) async fn start(mut self, call: Inside<S::Future>) -> Answered<R> {
         let received = self.receive(call).await;
+        self.run(received).await
+    }
+
+    /// Continues a first attempt that is still pending when a hedge beside it is due.
+    pub(super) async fn race(mut self, slow: Relay<R>) -> Answered<R> {
+        self.update_session();
+        self.race.start(&mut self.session, Racer::First(slow));
+        let received = self.receive_next().await;
         self.run(received).await
     }
 
@@ -110,24 +120,25 @@ where
 
     /// Awaits an attempt, or another one that is sent beside it.
     async fn receive(&mut self, call: Inside<S::Future>) -> Received<R> {
-        if self.race.session.retry().policy().hedge().is_none() {
-            let result = within(call, self.race.session.expires()).await;
+        self.update_session();
+        if self.session.hedge_at() == NEVER {
+            let result = within(call, self.session.expires()).await;
             return result.map(|result| result.map_err(Into::into));
         }
-        self.race.start(call);
+        self.race.start(&mut self.session, Racer::Call(Box::pin(call)));
         self.receive_next().await
     }
 
     /// Awaits the attempts in flight, and sends hedges beside them.
     async fn receive_next(&mut self) -> Received<R> {
         loop {
-            if let Next::Ended(result) = self.race.next().await {
-                return result.map(|result| result.map_err(Into::into));
+            if let Next::Ended(received) = self.race.next(&mut self.session).await {
+                return received;
             }
             if !self.may_hedge() {
                 self.race.stop_hedging();
             } else if let Some(call) = self.hedge().await {
-                self.race.start(call);
+                self.race.start(&mut self.session, Racer::Call(Box::pin(call)));
             }
         }
     }
@@ -135,7 +146,7 @@ where
     /// Whether repeating is safe, and the request allows another attempt beside the slow one.
     fn may_hedge(&mut self) -> bool {
         self.update_session();
-        self.outgoing.can_hedge() && self.race.session.may_hedge()
+        self.outgoing.can_hedge() && self.session.may_hedge()
     }
 
     /// Another attempt beside the slow one, if the client below is ready and the engine admits it.
@@ -147,9 +158,9 @@ where
             self.race.stop_hedging();
             return None;
         }
-        let attempt = self.race.hedge()?;
+        let attempt = self.race.hedge(&mut self.session)?;
         let request = self.outgoing.again(attempt.number(), attempt.left())?;
-        Some(call(&mut service, &self.race.session, request))
+        Some(call(&mut service, &self.session, request))
     }
 
     /// The outcome of an attempt that did not succeed, and what it left for the caller.
@@ -167,7 +178,7 @@ where
                         return self.conclude(outcome, response.map(Answer::new));
                     }
                     let first = poll_fn(|cx| Pin::new(response.body_mut()).poll_frame(cx));
-                    match within(first, self.race.session.expires()).await {
+                    match within(first, self.session.expires()).await {
                         None => return Ok(cut_off()),
                         Some(None) => {
                             return self.conclude(Outcome::Success, response.map(Answer::new));
@@ -189,12 +200,12 @@ where
     }
 
     fn read(&mut self, response: Response<R>) -> (Outcome, Response<R>) {
-        self.race.session.responded(response.status().as_u16());
-        self.outgoing.read(self.race.session.retry(), response)
+        self.session.responded(response.status().as_u16());
+        self.outgoing.read(self.session.retry(), response)
     }
 
     fn should_peek(&self, response: &Response<R>) -> bool {
-        !self.race.has_others() && self.outgoing.should_peek(response)
+        self.session.others().is_empty() && self.outgoing.should_peek(response)
     }
 
     /// The outcome of a gRPC response by its first frame, which is put back.
@@ -213,7 +224,7 @@ where
                     }
                     outcome => outcome,
                 };
-                let retry = self.race.session.retry();
+                let retry = self.session.retry();
                 (outgoing::with_hints(outcome, &trailers, retry), Frame::trailers(trailers))
             }
         };
@@ -232,9 +243,8 @@ where
     }
 
     fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
-        self.race.record();
-        self.race.session.succeed();
-        match self.race.session.attempts() {
+        self.session.succeed();
+        match self.session.attempts() {
             1 => response,
             made => self.outgoing.report(response, Attempts::new(made, None, false)),
         }
@@ -243,19 +253,19 @@ where
     /// gRPC's transparent retry: a stream that the server refused, or never saw, is opened again once in a
     /// call, as the same attempt.
     fn may_resend(&self) -> bool {
-        let Self { outgoing, race, resent, .. } = self;
-        outgoing.grpc && !resent && !race.has_others() && !outgoing.is_lost()
+        let Self { outgoing, session, resent, .. } = self;
+        outgoing.grpc && !resent && session.others().is_empty() && !outgoing.is_lost()
     }
 
     async fn resend(&mut self, failure: Failure) -> Result<Received<R>, Answered<R>> {
         self.resent = true;
         self.outgoing.rewind();
-        let (number, expires) = (self.race.session.number(), self.race.session.expires());
-        self.race.session.trace_mut().ended(number, &failure.into(), Tokio::now());
+        let (number, expires) = (self.session.number(), self.session.expires());
+        self.session.trace_mut().ended(number, &failure.into(), Tokio::now());
         let is_ready = self.ready_by(expires).await?;
         let request = self.outgoing.again(number, expires.saturating_sub(Tokio::now()));
         let Some(request) = request.filter(|_| is_ready) else { return Ok(None) };
-        self.race.session.trace_mut().resent(number, Tokio::now());
+        self.session.trace_mut().resent(number, Tokio::now());
         let call = self.call(request);
         Ok(self.receive(call).await)
     }
@@ -277,7 +287,7 @@ where
         if last.is_none() && matches!(self.last, Some(Last::Response(_))) {
             self.last = None;
         }
-        let session = &mut self.race.session;
+        let session = &mut self.session;
         if matches!(outcome, Outcome::NotYet(_)) && session.barred == Some(Stop::Body) {
             let error = session.end(Stop::Body, &mut { last });
             return Err(self.give_up(error, false));
@@ -306,16 +316,16 @@ where
             Some(Last::Response(response)) => status::is_conflict(response.status()),
             _ => false,
         };
-        (self.maybe_processed || self.race.has_others())
+        (self.maybe_processed || !self.session.others().is_empty())
             && (conflict || grpc::is_conflict(failure.code))
     }
 
     /// Admits the next attempt, after a wait.
     async fn next_attempt(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
         // The engine checks the deadline, so a timeout here is ignored.
-        let _is_ready = self.ready_by(self.race.session.deadline()).await?;
+        let _is_ready = self.ready_by(self.session.deadline()).await?;
         self.update_session();
-        let attempt = match self.race.session.next(&mut self.last) {
+        let attempt = match self.session.next(&mut self.last) {
             Ok(attempt) => attempt,
             Err(error) => return Err(self.give_up(error, false)),
         };
@@ -323,7 +333,7 @@ where
         match self.outgoing.again(attempt.number(), attempt.left()) {
             Some(request) => Ok(request),
             None => {
-                let error = self.race.session.end(Stop::Body, &mut self.last);
+                let error = self.session.end(Stop::Body, &mut self.last);
                 Err(self.give_up(error, false))
             }
         }
@@ -336,14 +346,14 @@ where
             Some(Ok(())) => Ok(true),
             Some(Err(error)) => {
                 let cause = &mut Some(error.into());
-                Err(Err(self.race.session.end(Stop::Permanent, cause).into()))
+                Err(Err(self.session.end(Stop::Permanent, cause).into()))
             }
         }
     }
 
     /// What the request says about being repeated, for the session.
     fn update_session(&mut self) {
-        let session = &mut self.race.session;
+        let session = &mut self.session;
         session.barred = self.outgoing.barred(session.retry());
         session.retry_mut().set_safety(self.outgoing.safety());
     }

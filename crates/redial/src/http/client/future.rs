@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -6,17 +7,19 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use redial_core::Nanos;
+use redial_core::{NEVER, Nanos};
 use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::exchange::{Exchange, Received};
 use super::layer::RouteRetry;
 use super::outgoing::{Outgoing, Prepared, Times};
+use super::racer::Relay;
 use super::service::alone;
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
-use crate::clock::Tokio;
+use crate::clock::{Clock as _, Tokio};
 use crate::fast::FastAttempt;
+use crate::session::limited;
 use crate::{Retry, Stripe, run};
 
 pin_project! {
@@ -37,15 +40,14 @@ pin_project! {
     enum State<S, F, B, R: Body> {
         // The layer leaves the request alone.
         Alone { #[pin] call: F },
-        // The first attempt, on the fast path. `attempt` is `None` once it has ended; `rest` is what another
-        // one needs.
+        // The first attempt, sent on the fast path. `attempt` is `None` once it has left it.
         Fast {
             #[pin]
             call: F,
             #[pin]
             timer: Option<Sleep>,
             attempt: Option<FastAttempt<Arc<Stripe>, Tokio>>,
-            rest: Rest<S, B>,
+            stage: Stage<S, B, R>,
         },
         // A first attempt that needs a session, and everything after the first attempt.
         Exchange { exchange: Boxed<R> },
@@ -60,6 +62,18 @@ pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
 
 type Boxed<R> = Pin<Box<dyn Future<Output = Answered<R>> + Send>>;
 
+/// How far an attempt on the fast path has come.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for every request")]
+enum Stage<S, B, R: Body> {
+    Sent(Rest<S, B>),
+    /// It was slow, and others may be in flight beside it.
+    Raced {
+        exchange: Boxed<R>,
+        slow: Relay<R>,
+    },
+    Over,
+}
+
 /// What is needed to continue if the first attempt on the fast path fails.
 struct Rest<S, B> {
     service: S,
@@ -67,6 +81,21 @@ struct Rest<S, B> {
     route: RouteRetry,
     /// When the first attempt is cut off.
     expires: Nanos,
+}
+
+impl<S, B> Rest<S, B> {
+    fn retry(&self) -> &Retry {
+        self.route.retry(&self.outgoing.options)
+    }
+
+    /// When the attempt is cut off, or a hedge beside it is due.
+    #[cold]
+    fn until(&self, attempt: Option<&FastAttempt<Arc<Stripe>, Tokio>>) -> Nanos {
+        let retry = self.retry();
+        let mut cx = limited(retry, 0, self.outgoing.barred(retry));
+        cx.request.safety = self.outgoing.safety().unwrap_or(cx.request.safety);
+        attempt.map_or(NEVER, |attempt| attempt.hedge_at(&cx)).min(self.expires)
+    }
 }
 
 impl<S, B, R> ResponseFuture<S, B, R>
@@ -96,8 +125,8 @@ where
         };
         let call = service.call(request);
         let rest = Rest { service, outgoing, route, expires: times.expires };
-        let state = State::Fast { call, timer: None, attempt: Some(attempt), rest };
-        Self { state }
+        let (attempt, stage) = (Some(attempt), Stage::Sent(rest));
+        Self { state: State::Fast { call, timer: None, attempt, stage } }
     }
 
     /// A first attempt that does not take the fast path.
@@ -125,17 +154,57 @@ where
         mut state: Pin<&mut State<S, S::Future, B, R>>,
         cx: &mut Context<'_>,
     ) -> Poll<Answered<R>> {
-        let StateOwned::Fast { attempt: Some(attempt), rest, .. } =
+        let StateOwned::Fast { attempt: Some(attempt), stage: Stage::Sent(rest), .. } =
             state.as_mut().project_replace(State::Over)
         else {
             return Poll::Pending;
         };
-        let Rest { service, outgoing, route, .. } = rest;
-        let session = attempt.into_session(route.retry(&outgoing.options).unkeyed());
-        let exchange = Exchange::new(service, outgoing, session);
-        let mut exchange: Boxed<R> = Box::pin(exchange.run(received));
+        let mut exchange: Boxed<R> = Box::pin(Self::resume(rest, attempt).run(received));
         let answered = exchange.as_mut().poll(cx);
         state.set(State::Exchange { exchange });
+        answered
+    }
+
+    fn resume(rest: Rest<S, B>, attempt: FastAttempt<Arc<Stripe>, Tokio>) -> Exchange<S, B, R> {
+        let session = attempt.into_session(rest.retry().unkeyed());
+        Exchange::new(rest.service, rest.outgoing, session)
+    }
+
+    /// Continues a first attempt on the fast path that is still pending when a hedge beside it is due.
+    #[cold]
+    fn race(
+        mut state: Pin<&mut State<S, S::Future, B, R>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answered<R>> {
+        if let StateProj::Fast { attempt, stage, .. } = state.as_mut().project()
+            && let (Some(attempt), Stage::Sent(rest)) =
+                (attempt.take(), mem::replace(stage, Stage::Over))
+        {
+            let (slow, racer) = Relay::pair();
+            let exchange = Box::pin(Self::resume(rest, attempt).race(racer));
+            *stage = Stage::Raced { exchange, slow };
+        }
+        Self::poll_race(state, cx)
+    }
+
+    #[cold]
+    fn poll_race(
+        mut state: Pin<&mut State<S, S::Future, B, R>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answered<R>> {
+        let StateProj::Fast { call, stage: Stage::Raced { exchange, slow }, .. } =
+            state.as_mut().project()
+        else {
+            return Poll::Pending;
+        };
+        slow.poll_from(call, cx);
+        let answered = exchange.as_mut().poll(cx);
+        if (answered.is_ready() || slow.is_over())
+            && let StateOwned::Fast { stage: Stage::Raced { exchange, .. }, .. } =
+                state.as_mut().project_replace(State::Over)
+        {
+            state.set(State::Exchange { exchange });
+        }
         answered
     }
 }
@@ -156,22 +225,26 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         match state.as_mut().project() {
-            StateProj::Fast { call, timer, attempt, rest } => {
+            StateProj::Fast { call, timer, attempt, stage: Stage::Sent(rest) } => {
                 let received = match call.poll(cx) {
                     Poll::Ready(Ok(response)) if rest.outgoing.is_success(&response) => {
                         if let Some(attempt) = attempt.take() {
-                            attempt.succeed(rest.route.retry(&rest.outgoing.options));
+                            attempt.succeed(rest.retry());
                         }
                         return Poll::Ready(Ok(response.map(Answer::new)));
                     }
                     Poll::Ready(result) => Some(result.map_err(Into::into)),
                     Poll::Pending => {
-                        ready!(poll_timer(timer, rest.expires, cx));
+                        ready!(poll_timer(timer, || rest.until(attempt.as_ref()), cx));
+                        if rest.expires > Tokio::now() {
+                            return Self::race(state, cx);
+                        }
                         None
                     }
                 };
                 Self::continue_with(received, state, cx)
             }
+            StateProj::Fast { .. } => Self::poll_race(state, cx),
             StateProj::Exchange { exchange } => exchange.as_mut().poll(cx),
             StateProj::Alone { call } => Poll::Ready(alone(ready!(call.poll(cx)))),
             StateProj::Refused { error } => match error.take() {
@@ -185,9 +258,13 @@ where
 
 /// Whether the time is up. An attempt that is ready at once never has a timer.
 #[cold]
-fn poll_timer(mut timer: Pin<&mut Option<Sleep>>, at: Nanos, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_timer(
+    mut timer: Pin<&mut Option<Sleep>>,
+    until: impl FnOnce() -> Nanos,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
     if timer.is_none() {
-        timer.set(run::timer(at));
+        timer.set(run::timer(until()));
     }
     match timer.as_pin_mut() {
         Some(timer) => timer.poll(cx),

@@ -13,7 +13,7 @@ use crate::http::names;
 ///
 /// One [`Retry`] for all requests, or one per [`route`](Self::route). A request is repeated when its method,
 /// its headers or the `Retry` say that this is safe; a response that is not repeated is returned as it came.
-/// A policy with [`hedge`](crate::Draft::hedge) races slow requests; only those whose body has been read completely are hedged.
+/// A policy with [`hedge`](crate::Draft::hedge), as the default is, races slow requests; only those whose body has been read completely are hedged.
 ///
 /// Defaults: request bodies up to 64 KiB can be sent again, `redial-timeout-ms` carries what is left of the
 /// deadline (`grpc-timeout` in gRPC), `redial-attempt` counts from the second attempt on, one set of guards

@@ -11,6 +11,7 @@ mod exchange;
 mod future;
 mod layer;
 mod outgoing;
+mod racer;
 mod replay;
 mod service;
 

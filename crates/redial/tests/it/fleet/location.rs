@@ -73,7 +73,7 @@ fn a_password_that_is_not_found_is_an_error_at_opening() {
 #[test]
 fn a_policy_of_another_fleet_is_refused() {
     let fleet = Fleet::open("redis://h", "shop").unwrap();
-    let other = Policy::standard().edit().fleet("cart").build().unwrap();
+    let other = policy(window(100), WAIT).edit().fleet("cart").build().unwrap();
     let message = "fleet is cart, but must be shop, the fleet that was opened";
     assert_eq!(Retry::new(other.clone()).fleet(&fleet).unwrap_err().to_string(), message);
     assert_eq!(fleet.one_shot(&other).unwrap_err().to_string(), message);

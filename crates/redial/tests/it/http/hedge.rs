@@ -1,9 +1,12 @@
 //! Attempts beside one that is slow.
 
-use http::Method;
-use redial::http::RetryLayer;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use redial::http::{Attempts, BoxError, RetryLayer};
 use redial::schedule::{Backoff, HedgeRule, Jitter};
-use redial::{Draft, Retry};
+use redial::{Draft, Policy, Retry};
 use tokio::time::Instant;
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer as _, ServiceExt as _};
@@ -191,4 +194,30 @@ async fn a_hedge_that_is_not_sent_holds_no_readiness() {
     tokio::time::sleep(ms(300)).await;
     assert_eq!(server.asked(), 2, "a slow POST takes one place and not two");
     drop(slow);
+}
+
+/// How long a request takes that hangs, or is answered after 9 s, while another one is sent after 4 s and answered at once.
+async fn overtaken<B>(request: Request<B>) -> (u32, Duration)
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    let server = Server::new(&[status(200).after(ms(9_000)), status(200)]);
+    let layer = layer(Policy::standard());
+    let (started, client) = (Instant::now(), client(&server, &layer));
+    let other = async {
+        tokio::time::sleep(ms(4_000)).await;
+        client.clone().oneshot(get()).await.unwrap();
+    };
+    let (response, ()) = tokio::join!(client.clone().oneshot(request), other);
+    drop(client);
+    assert_eq!((response.as_ref().unwrap().status().as_u16(), server.running()), (200, 0));
+    (Attempts::of(response.unwrap().extensions()).made(), started.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_a_request_is_hedged_once_it_was_overtaken() {
+    let (made, taken) = overtaken(get()).await;
+    assert_eq!(made, 2);
+    assert!(ms(4_166) <= taken && taken <= ms(4_170), "not after a third of 10 s: {taken:?}");
+    assert_eq!(overtaken(post()).await, (1, ms(9_000)), "a POST without a key");
 }

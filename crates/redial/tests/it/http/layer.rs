@@ -78,7 +78,7 @@ async fn other_refusals_are_never_repeated() {
 #[tokio::test(start_paused = true)]
 async fn what_a_408_means_is_a_choice() {
     let server = Server::new(&[status(408), status(200)]);
-    let early = layer(plain(|p| p)).request_timeout_means(Reach::Refused);
+    let early = layer(unbounded(|p| p)).request_timeout_means(Reach::Refused);
     assert_eq!(client(&server, &early).oneshot(post()).await.unwrap().status(), 200);
 }
 
@@ -129,7 +129,7 @@ async fn a_hint_that_cannot_be_read_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_attempt_is_cancelled() {
     let server = Server::new(&[status(200).after(ms(500)), status(200)]);
-    let policy = plain(|p| p.attempt_timeout(ms(50)));
+    let policy = unbounded(|p| p.attempt_timeout(ms(50)));
     let response = client(&server, &layer(policy)).oneshot(get()).await.unwrap();
     assert_eq!(attempts(&response).unwrap().made(), 2);
 

@@ -240,3 +240,17 @@ async fn a_client_can_be_sent_shared_and_boxed() {
     let error = tokio::spawn(boxed.oneshot(request)).await.unwrap().unwrap_err();
     assert!(std::error::Error::source(&error).is_some());
 }
+
+#[tokio::test]
+async fn a_request_that_was_overtaken_is_sent_again_beside_itself() {
+    let server = FaultServer::start(&[Act::Silence, OK]).await;
+    let client = client(Policy::standard().edit().deadline(ms(4_500)).build().unwrap());
+    let get = || Request::get(server.url("/thing")).body(Full::default()).unwrap();
+    let lost = tokio::spawn(client.clone().oneshot(get()));
+    while server.requests().is_empty() {
+        tokio::time::sleep(ms(1)).await;
+    }
+    assert_eq!(made(&client.oneshot(get()).await), 1);
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!((made(&lost.await.unwrap()), server.requests().len()), (2, 3));
+}

@@ -11,7 +11,7 @@ use redial::telemetry::Registry;
 use redial::{CancelToken, Draft, Event, Inbound, Policy, Retry};
 
 use super::scrape::scrape;
-use crate::support::{Fault, Log, RESET, Script, ms, plain, unbounded};
+use crate::support::{Fault, Log, RESET, Script, ms, plain, stalled, unbounded};
 
 const TIMEOUT: Fault = Fault(Class::Timeout, "timeout");
 
@@ -274,6 +274,10 @@ async fn every_reason_to_stop_is_counted() {
     off.set_enabled(false);
     fails(&off, reset).await;
     assert_eq!(stopped(&registry), [("switched-off".to_owned(), 1.0)]);
+    let registry = Registry::new();
+    let stalled = stalled().await;
+    fails(&stalled.meter(registry.meter("api")), reset).await;
+    assert_eq!(stopped(&registry), [("stalled".to_owned(), 1.0)]);
 }
 
 #[tokio::test(start_paused = true)]

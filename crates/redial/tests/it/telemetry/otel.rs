@@ -10,7 +10,7 @@ use redial::telemetry::Meter;
 use redial::{Rate, Retry, RetryableBlocking as _, Stop};
 
 use super::spans::{Recorder, is_error, text, texts};
-use crate::support::{Fault, RESET, Script, ms, unbounded};
+use crate::support::{Fault, RESET, Script, ms, stalled, unbounded};
 
 const BUSY: Fault = Fault(Class::Overloaded, "busy");
 
@@ -67,18 +67,20 @@ async fn a_call_that_gives_up_reports_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_refused_has_no_attempts() {
-    let recorder = Recorder::new();
     let one = RateRule::new(Rate::new(1, Duration::from_secs(3600)), 1);
     let untraced = Retry::new(unbounded(|p| p.rate(one)));
     untraced.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap();
-    let retry = untraced.traced(recorder.otel());
-    retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap_err();
-    let call = recorder.root();
-    assert_eq!(
-        (text(&call, "redial.attempts"), text(&call, "redial.stop")),
-        ("0".into(), "rate-limit".into())
-    );
-    assert!(is_error(&call) && recorder.below(&call).is_empty());
+    for (untraced, reason) in [(untraced, "rate-limit"), (stalled().await, "stalled")] {
+        let recorder = Recorder::new();
+        let retry = untraced.traced(recorder.otel());
+        retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap_err();
+        let call = recorder.root();
+        assert_eq!(
+            (text(&call, "redial.attempts"), text(&call, "redial.stop")),
+            ("0".into(), reason.into())
+        );
+        assert!(is_error(&call) && recorder.below(&call).is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]
