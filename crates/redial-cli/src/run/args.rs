@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use redial_core::admit::budget::{Budget, TokenBudget};
+use redial_core::admit::budget::Budget;
 use redial_core::fleet::Location;
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
 use regex_lite::Regex;
@@ -202,10 +202,10 @@ impl Args {
 /// A policy for one command. It has no other calls to earn retries with, or to hold back for.
 fn alone(policy: &Policy) -> Draft {
     let draft = policy.edit().without_stall();
-    if *policy.budget() == Budget::Tokens(TokenBudget::earned()) {
-        return draft.budget(Budget::default());
+    match policy.budget() {
+        Budget::Tokens(tokens) if tokens.bonus > 0 => draft.budget(Budget::default()),
+        _ => draft,
     }
-    draft
 }
 
 fn put(table: &mut Table, name: &str, value: Option<impl Into<toml::Value>>) {

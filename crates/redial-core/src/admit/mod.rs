@@ -39,7 +39,7 @@ use pace::Pace;
 use stall::Stall;
 use throttle::Throttle;
 
-use crate::decide::{Class, Health, Outcome};
+use crate::decide::{Class, Health, Outcome, Reach};
 use crate::policy::Policy;
 use crate::random;
 use crate::schedule::HedgeTimer;
@@ -248,7 +248,7 @@ impl Guards {
     /// Charges a retry or a hedge.
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let saturated = self.slowdown.is_some_and(|times| self.pace.is_slow(times));
-        if saturated { None } else { self.ledger.charge(class, now) }
+        if saturated { self.ledger.charge_floor(now) } else { self.ledger.charge(class, now) }
     }
 
     /// An attempt succeeded. `charge` is the charge of a retry.
@@ -353,7 +353,10 @@ impl Guards {
             Outcome::Success => {}
             Outcome::NotYet(_) => self.pace.answered(now),
             Outcome::Failure(it) => match (it.class, it.code) {
-                (Class::Timeout, 0) => self.pace.timed_out(taken, now),
+                // One that was not sent waits in no queue.
+                (Class::Timeout, 0) if it.reach != Reach::NotSent => {
+                    self.pace.timed_out(taken, now);
+                }
                 (Class::Permanent, 1..) => self.pace.answered(now),
                 _ => {}
             },

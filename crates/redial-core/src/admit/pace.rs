@@ -17,16 +17,18 @@ use Ordering::Relaxed;
 const FIRST: u32 = 30;
 /// The weight of a new latency in the recent one.
 const RECENT: f64 = 0.2;
-/// The weight of the recent latency in the usual one, when that falls.
-const FALL: f64 = 0.02;
-/// When the usual latency rises, it takes about this long to follow: longer than most troubles last.
-const RISE: Nanos = 60 * SECOND;
+/// The usual latency takes about this long to follow the recent one: longer than most troubles last.
+const FOLLOW: Nanos = 60 * SECOND;
+/// The largest weight of the recent latency in the usual one.
+const MOST: f64 = 0.02;
+/// Silence that began more than this many timeouts ago says nothing: no queue of ours is left.
+const FORGET: u64 = 4;
 
 /// All fields are independent measurements, and a reader may see one of them a little late. So `Relaxed` is enough, except
 /// where a comment says otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// A success of an attempt that was sent before this is not recorded.
+    /// The latency of an attempt that was sent before this is not learnt.
     due: AtomicU64,
     /// Attempts without an answer since the last success.
     timeouts: AtomicU32,
@@ -39,31 +41,32 @@ pub(crate) struct Pace {
     /// The first few make both the same.
     recent: AtomicU64,
     usual: AtomicU64,
-    /// How long the last attempt without an answer was waited for.
+    /// The longest that one of them was waited for, and when the last of them ended.
     patience: AtomicU64,
+    timed_out: AtomicU64,
 }
 
 impl Pace {
     /// Whether the success of an attempt that was sent then should be recorded.
     #[inline(always)]
     pub(crate) fn wants(&self, sent: Nanos) -> bool {
-        sent >= self.due.load(Relaxed)
+        sent >= self.due.load(Relaxed) || self.timeouts.load(Relaxed) != 0
     }
 
     /// Records the success of an attempt.
     #[cold]
     pub(crate) fn succeeded(&self, sent: Nanos, now: Nanos) {
+        self.newest.fetch_max(sent, Relaxed);
+        let before = self.ended.fetch_max(now, Relaxed);
+        self.end_series();
         let due = self.due.load(Relaxed);
         let all = self.latencies.load(Relaxed) < FIRST;
         let next = if all { 0 } else { sent.saturating_add(MS) };
-        // Of threads that come at the same time, one records its success. While all are recorded, threads can overwrite
+        // Of threads that come at the same time, one learns. While all are recorded, threads can overwrite
         // each other's latencies, which costs some of the first ones.
         if sent < due || self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
             return;
         }
-        self.newest.fetch_max(sent, Relaxed);
-        self.timeouts.store(0, Relaxed);
-        let before = self.ended.fetch_max(now, Relaxed);
         self.learn(now.saturating_sub(sent), now.saturating_sub(before));
     }
 
@@ -74,11 +77,8 @@ impl Pace {
         let recent = toward(recent, taken, mean.max(RECENT));
         let usual = if count < FIRST {
             toward(usual, taken, mean)
-        } else if recent <= usual {
-            toward(usual, recent, FALL)
         } else {
-            // At least a nanosecond: a smaller part of a short latency would be lost to rounding, time and again.
-            toward(usual, recent, (since as f64 / RISE as f64).min(FALL)).max(usual + 1)
+            toward(usual, recent, (since as f64 / FOLLOW as f64).min(MOST))
         };
         self.recent.store(recent, Relaxed);
         self.usual.store(usual, Relaxed);
@@ -88,17 +88,24 @@ impl Pace {
     /// An attempt was given up after `taken` without an answer.
     pub(crate) fn timed_out(&self, taken: Nanos, now: Nanos) {
         let _ = self.ended.compare_exchange(0, now.saturating_sub(taken), Relaxed, Relaxed);
-        self.patience.store(taken, Relaxed);
+        self.patience.fetch_max(taken, Relaxed);
+        self.timed_out.fetch_max(now, Relaxed);
         // `Release`: a thread that reads this count reads the silence that belongs to it.
         let _ = self.timeouts.fetch_update(Ordering::Release, Relaxed, |n| n.checked_add(1));
-        self.due.store(0, Relaxed);
     }
 
     /// An attempt was answered in time, though not with a success.
     pub(crate) fn answered(&self, now: Nanos) {
         if self.timeouts.load(Relaxed) > 0 {
-            self.timeouts.store(0, Relaxed);
             self.ended.fetch_max(now, Relaxed);
+            self.end_series();
+        }
+    }
+
+    fn end_series(&self) {
+        if self.timeouts.load(Relaxed) > 0 {
+            self.timeouts.store(0, Relaxed);
+            self.patience.store(0, Relaxed);
         }
     }
 
@@ -118,13 +125,23 @@ impl Pace {
         self.timeouts.load(Ordering::Acquire)
     }
 
-    /// For how many times the last timeout nothing has succeeded.
+    /// For how many timeouts nothing has succeeded.
     pub(crate) fn silence(&self, now: Nanos) -> f64 {
-        let since = now.saturating_sub(self.ended.load(Relaxed));
-        since as f64 / self.patience.load(Relaxed).max(1) as f64
+        let patience = self.patience.load(Relaxed).max(1);
+        let idle = now.saturating_sub(self.timed_out.load(Relaxed));
+        if idle > patience.saturating_mul(FORGET) {
+            return 0.0;
+        }
+        now.saturating_sub(self.ended.load(Relaxed)) as f64 / patience as f64
     }
 }
 
+/// At least a nanosecond closer: a smaller part of a short latency would be lost to rounding, time and again.
 fn toward(from: Nanos, to: Nanos, part: f64) -> Nanos {
-    (from as f64 + (to as f64 - from as f64) * part) as Nanos
+    let step = (to as f64 - from as f64) * part;
+    if to > from {
+        from + (step as Nanos).max(1)
+    } else {
+        from - (-step as Nanos).max(1).min(from - to)
+    }
 }

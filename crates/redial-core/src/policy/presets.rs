@@ -16,7 +16,7 @@ pub enum Preset {
     /// [retries earn](crate::admit::budget::TokenBudget::earned), hedges beside attempts that a later one has overtaken, and
     /// [fewer calls](crate::admit::StallRule) to a destination that answers nothing.
     Standard,
-    /// The default until version 0.1, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
+    /// The default before it, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
     /// calls, and neither hedges nor a stall rule.
     Standard01,
     /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.

@@ -138,6 +138,11 @@ impl Ledger {
         }
     }
 
+    /// Charges a retry that only the floor may pay for.
+    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
+        if let Self::Tokens(tokens) = self { tokens.charge_floor(now) } else { None }
+    }
+
     /// Withdraws for up to `n` retries at once, and returns how many were granted.
     #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {

@@ -204,7 +204,11 @@ impl Tokens {
         if update(&self.held, pay).is_ok() {
             return Some(Charge(cost));
         }
-        // The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
+        self.charge_floor(now)
+    }
+
+    /// The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
+    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
         self.is_free(now).then_some(Charge(self.budget.cost))
     }
 
