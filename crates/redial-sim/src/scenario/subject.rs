@@ -133,8 +133,13 @@ impl Scenario {
         match policy.budget() {
             _ if policy.fleet().is_some() => false,
             Budget::None => false,
-            Budget::Window(_) | Budget::Tokens(_) if self.clients.call_once() => {
+            Budget::Window(_) if self.clients.call_once() => {
                 Guards::new(policy, 1, 0).balance(0).is_some_and(|balance| balance < retries)
+            }
+            Budget::Tokens(tokens) if self.clients.call_once() => {
+                let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
+                let opening = u64::from(tokens.opening.unwrap_or(tokens.capacity));
+                opening < retries * u64::from(dearest)
             }
             _ => retries > 0,
         }
