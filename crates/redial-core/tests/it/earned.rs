@@ -31,6 +31,12 @@ fn tokens(guards: &Guards) -> u64 {
     guards.save().words()[1]
 }
 
+/// What is in the bucket and left of the bootstrap.
+fn held(guards: &Guards) -> u64 {
+    let words = guards.save().words();
+    words[1] + words[2]
+}
+
 /// For each of four calls that fail once and whose retry fails for good: whether there was a retry.
 fn retried(lab: &mut Lab, class: Class) -> [bool; 4] {
     [(); 4].map(|()| lab.call(&[fail(class), fail(Class::Permanent)]).attempts == 2)
@@ -191,8 +197,8 @@ impl Tally {
     }
 }
 
-/// The price of a retry after `class`, or less if the floor pays.
-fn price(budget: &TokenBudget, class: Class) -> u64 {
+/// The price of a retry after `class`, or less: the floor pays `cost`.
+fn least_price(budget: &TokenBudget, class: Class) -> u64 {
     u64::from(match class {
         Class::Timeout => budget.timeout_cost.min(budget.cost),
         Class::Throttled => budget.throttled_cost.min(budget.cost),
@@ -211,6 +217,8 @@ struct Active {
 struct World<'a> {
     cx: Context<'a>,
     budget: TokenBudget,
+    /// Whether no other thread uses the bucket, so that it shows what a retry costs.
+    alone: bool,
     active: Vec<Active>,
     tally: Tally,
 }
@@ -269,10 +277,14 @@ impl World<'_> {
             2 => Outcome::NotYet(None),
             kind => fail(classes[kind as usize % 3]),
         };
-        let over = it.call.is_over();
+        let (over, before) = (it.call.is_over(), held(self.cx.guards));
         let verdict = it.call.settle(&self.cx, permit, &outcome, now, || bits);
         it.next = match outcome {
-            Outcome::Failure(failure) => price(&self.budget, failure.class),
+            Outcome::Failure(failure) if !self.alone => least_price(&self.budget, failure.class),
+            Outcome::Failure(_) => match before - held(self.cx.guards) {
+                0 => u64::from(self.budget.cost),
+                paid => paid,
+            },
             _ => 0,
         };
         match outcome {
@@ -302,13 +314,13 @@ fn run<'a>(
     policy: &'a Policy,
     guards: &'a Guards,
     budget: TokenBudget,
-    seed: u64,
+    (alone, seed): (bool, u64),
     steps: impl Iterator<Item = Nanos>,
     mut check: impl FnMut(&Tally, Nanos),
 ) -> Tally {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
-    let mut world = World { cx, budget, active: Vec::new(), tally: Tally::default() };
+    let mut world = World { cx, budget, alone, active: Vec::new(), tally: Tally::default() };
     for (k, now) in (0..).zip(steps) {
         world.step(draw(seed, k), now);
         check(&world.tally, now);
@@ -346,7 +358,7 @@ proptest! {
         let mut now = start;
         let times = (0..steps).map(|k| { now += draw(!seed, k) % longest; now });
         let mut exceeded = None;
-        run(&policy, &guards, budget, seed, times, |tally, now| {
+        run(&policy, &guards, budget, (true, seed), times, |tally, now| {
             if !tally.is_within(&budget, now - start) {
                 exceeded = exceeded.or(Some((*tally, now - start)));
             }
@@ -364,7 +376,7 @@ fn threads_keep_the_bound() {
         let guards = Guards::new(&policy, 1, 0);
         let work = |thread: u64| {
             let times = (0..steps).map(|k| SECOND + k * step);
-            run(&policy, &guards, budget, draw(seed, thread), times, |_, _| {})
+            run(&policy, &guards, budget, (false, draw(seed, thread)), times, |_, _| {})
         };
         let all: Vec<Tally> = thread::scope(|scope| {
             let work = &work;
