@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use redial_core::admit::budget::Budget;
 use redial_core::decide::Safety;
 use redial_core::fleet::Location;
 use redial_core::{Nanos, Policy, parse_duration};
@@ -126,7 +125,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         return writeln!(out, "{}", serde_json::to_string_pretty(&Answer { answer, rules })?);
     }
     if !answer.steps.is_empty() {
-        steps(&answer.steps, &answer.policy, out)?;
+        steps(&answer.steps, out)?;
     }
     waits(&answer, out)?;
     runs(&answer, out)?;
@@ -151,7 +150,7 @@ fn describe(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn steps(steps: &[Step], policy: &Policy, out: &mut impl Write) -> io::Result<()> {
+fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
     let mut table = vec![
         ["call", "attempt", "outcome", "verdict", "reason", "delay", "budget", "elapsed"]
             .map(str::to_owned)
@@ -180,16 +179,7 @@ fn steps(steps: &[Step], policy: &Policy, out: &mut impl Write) -> io::Result<()
     }
     writeln!(out)?;
     stops.iter().try_for_each(|stop| writeln!(out, "{}: {stop}.", stop.name()))?;
-    let besides = match policy.budget() {
-        Budget::Tokens(budget) if budget.bootstrap > 0 => {
-            ", besides those of a new process until something succeeds"
-        }
-        _ => "",
-    };
-    writeln!(
-        out,
-        "The budget column is the number of retries that it would still grant{besides}.\n"
-    )
+    writeln!(out, "The budget column is the number of retries that it would still grant.\n")
 }
 
 fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
