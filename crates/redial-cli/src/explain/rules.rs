@@ -95,6 +95,10 @@ fn bound(budget: &TokenBudget) -> String {
 }
 
 fn hedges(rule: &HedgeRule, policy: &Policy) -> String {
+    if matches!(rule.when, HedgeDelay::Share(_)) && policy.deadline().is_none() {
+        return "Hedges: none, because their delay is a share of the time until a deadline."
+            .to_owned();
+    }
     let delay = match rule.when {
         HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
         HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {

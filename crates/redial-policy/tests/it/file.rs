@@ -85,7 +85,8 @@ fn presets_are_printed_without_defaults() {
          require_key = true\n\
          stall = \"none\"\n\
          backoff = { base = \"500ms\", cap = \"20s\" }\n\
-         budget = { window = {} }\n"
+         budget = { window = {} }\n\
+         breaker = {}\n"
     );
     for preset in Preset::ALL {
         assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use redial::Retry;
 use redial::fleet::{Fleet, FleetDraft, Location, Secret};
-use redial::{Policy, Retry};
 
 use super::support::{Redis, WAIT, name, policy, retries, window};
 
