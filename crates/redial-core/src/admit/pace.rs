@@ -38,11 +38,13 @@ pub(crate) struct Pace {
     newest: AtomicU64,
     /// When the last success ended; before the first one, when the first attempt without an answer was sent.
     ended: AtomicU64,
-    /// The first few make both the same.
+    /// How long successes take. Equal to `usual` for the first few.
     recent: AtomicU64,
+    /// How long they usually take.
     usual: AtomicU64,
-    /// The longest that one of them was waited for, and when the last of them ended.
+    /// The longest that one of the attempts without an answer was waited for.
     patience: AtomicU64,
+    /// When the last of them was given up.
     timed_out: AtomicU64,
 }
 
@@ -140,7 +142,7 @@ impl Pace {
 fn toward(from: Nanos, to: Nanos, part: f64) -> Nanos {
     let step = (to as f64 - from as f64) * part;
     if to > from {
-        from + (step as Nanos).max(1)
+        from.saturating_add((step as Nanos).max(1))
     } else {
         from - (-step as Nanos).max(1).min(from - to)
     }

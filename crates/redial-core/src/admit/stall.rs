@@ -11,7 +11,8 @@ use crate::units::Nanos;
 ///
 /// After `timeouts` attempts without an answer and no success between them, the share of calls that are refused grows
 /// with the time since the last success: from 0 when it is as long as an attempt waits, to `most` when it is 1 + 2·`most`
-/// times as long. A success ends it, and so does another answer in time that is not a failure of the server.
+/// times as long. A success ends it, and so does another answer in time that is not a failure of the server. It is
+/// forgotten when no attempt has timed out for four times as long as one waits.
 ///
 /// Defaults: 5 attempts, and half of the calls.
 #[derive(Clone, Copy, Debug, PartialEq)]

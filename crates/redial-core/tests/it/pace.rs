@@ -1,11 +1,11 @@
 //! What the guards learn from the pace of a destination: hedges beside overtaken attempts, no retries while it is
 //! saturated, fewer calls while it stands still.
 
-use redial_core::admit::StallRule;
 use redial_core::admit::budget::{Budget, TokenBudget};
-use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::admit::{Guards, StallRule};
+use redial_core::decide::{Class, Failure, Outcome, Reach, Safety};
 use redial_core::schedule::HedgeRule;
-use redial_core::{Call, Draft, NEVER, Nanos, NoHedge, Permit, Policy, Stop, Verdict};
+use redial_core::{Call, Draft, NEVER, Nanos, NoHedge, Permit, Policy, Rate, Stop, Verdict};
 
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
@@ -115,7 +115,7 @@ fn a_hedge_that_is_refused_for_now_is_asked_for_again_after_a_quarter() {
         let empty = TokenBudget::new(20, 20).opening(0);
         p.hedge(*lab.policy.hedge().unwrap()).budget(Budget::Tokens(empty))
     });
-    lab.guards = redial_core::admit::Guards::new(&lab.policy, 1, 0);
+    lab.guards = Guards::new(&lab.policy, 1, 0);
     let (mut call, permit) = sent(&lab);
     let started = lab.now;
     let ask = |lab: &Lab, call: &mut Call| call.hedge(&lab.cx(), started, lab.now).unwrap_err();
@@ -151,6 +151,7 @@ fn what_must_not_be_repeated_or_has_no_deadline_is_never_hedged() {
     let idempotent = Safety::Idempotent;
     check(|p| p, Safety::Unsafe, None, Some(Stop::Unsafe));
     check(|p| p, Safety::Conditional, None, Some(Stop::Unsafe));
+    check(|p| p, Safety::Keyed, None, Some(Stop::Unsafe));
     check(Draft::require_key, idempotent, None, Some(Stop::Unsafe));
     check(|p| p.attempts(1), idempotent, None, Some(Stop::Attempts));
     check(|p| p, idempotent, Some(Stop::ToldToStop), Some(Stop::ToldToStop));
@@ -213,6 +214,17 @@ fn nothing_is_paid_for_while_successes_take_three_times_as_long_as_usual() {
         "the mean of the first thirty is 20 ms"
     );
 
+    let mut lab = slowing();
+    let floor = Rate::new(1, ms(1_000));
+    let Budget::Tokens(budget) = *lab.policy.budget() else { panic!("a bucket") };
+    lab.policy = policy(|p| p.budget(Budget::Tokens(budget.floor(floor))));
+    lab.guards = Guards::new(&lab.policy, 1, 0);
+    usual(&mut lab, 30, 10 * MS);
+    usual(&mut lab, 10, 90 * MS);
+    assert!(!pays(&lab));
+    lab.now += SECOND;
+    assert!(pays(&lab) && !pays(&lab), "the floor pays, also for a destination that stays slow");
+
     let hedged = policy(|p| p.hedge(HedgeRule::after(ms(1))).budget(*slowing().policy.budget()));
     let mut lab = Lab::new(hedged);
     usual(&mut lab, 30, 10 * MS);
@@ -240,12 +252,15 @@ fn the_usual_latency_follows_over_a_minute() {
         let taken = until(&mut lab, true, high, every) * every / SECOND;
         assert!(seconds.contains(&taken), "{low} to {high} every {every}: {taken} s");
     }
-    for (quick, slow) in [(20, false), (20_000, true)] {
+    for (seconds, slow) in [(60, false), (240, true)] {
         let mut lab = slowing();
         usual(&mut lab, 30, 100 * MS);
-        usual(&mut lab, quick, 10 * MS);
+        for _ in 0..seconds {
+            succeed(&mut lab, 10 * MS);
+            lab.now += SECOND;
+        }
         usual(&mut lab, 10, 50 * MS);
-        assert_eq!(!pays(&lab), slow, "after {quick} quick ones");
+        assert_eq!(!pays(&lab), slow, "10 + 90·e^(−t/60) after {seconds} s");
     }
 }
 
@@ -279,9 +294,9 @@ fn the_share_of_refused_calls_grows_with_the_silence() {
         assert_eq!(after(&lab, 3_000), 0.0, "four attempts say too little");
         lab.now -= SECOND;
         end_together(&mut lab, 1, timeout);
-        let odds = [0, 500, 1_000, 3_000].map(|ms| after(&lab, ms));
+        let odds = [0, 500, 1_000, 4_000].map(|ms| after(&lab, ms));
         assert_eq!(odds, [0.0, 0.25, 0.5, 0.5], "{succeeded}");
-        assert_eq!(after(&lab, 5_000), 0.0, "no call of ours is left in a queue");
+        assert_eq!(after(&lab, 4_001), 0.0, "nothing sent for four timeouts: no queue is left");
         succeed(&mut lab, 0);
         assert_eq!(after(&lab, 3_000), 0.0, "a success ends it");
         end_together(&mut lab, 4, timeout);
@@ -289,14 +304,18 @@ fn the_share_of_refused_calls_grows_with_the_silence() {
     }
     let mut lab = stalling(StallRule::most(0.8).timeouts(2));
     end_together(&mut lab, 2, timeout);
-    assert_eq!([1_000, 1_600, 3_500].map(|ms| after(&lab, ms)), [0.5, 0.8, 0.8]);
+    assert_eq!([1_000, 1_600, 3_000].map(|ms| after(&lab, ms)), [0.5, 0.8, 0.8]);
+    let (mut call, permit) = sent(&lab);
+    lab.now += 10 * MS;
+    settle(&lab, &mut call, permit, &timeout);
+    assert_eq!(after(&lab, 990), 0.5, "the longest wait of the series is its timeout");
 }
 
 #[test]
 fn first_attempts_are_refused_too() {
     let mut lab = stalling(StallRule::default());
     end_together(&mut lab, 5, fail(Class::Timeout));
-    lab.now += 10 * SECOND;
+    lab.now += 3 * SECOND;
     let at = lab.now;
     let refused = (0..2_000).filter(|_| {
         lab.now = at;
@@ -314,12 +333,14 @@ fn only_attempts_without_an_answer_make_a_stall() {
         for outcome in outcomes {
             end_together(&mut lab, 5, *outcome);
         }
-        lab.guards.refusal(lab.now + 3 * SECOND)
+        lab.guards.refusal(lab.now + 2 * SECOND)
     };
     let timeout = fail(Class::Timeout);
     let status = |class, code| Failure::new(class).code(code).into();
     assert_eq!(after(&[timeout]), 0.5);
     assert_eq!(after(&[status(Class::Timeout, 504)]), 0.0, "a gateway answered");
+    let unsent = Failure::new(Class::Timeout).reach(Reach::NotSent).into();
+    assert_eq!(after(&[unsent]), 0.0, "no connection");
     assert_eq!(after(&[timeout, status(Class::Timeout, 504)]), 0.5);
     assert_eq!(after(&[timeout, status(Class::Overloaded, 503)]), 0.5);
     assert_eq!(after(&[timeout, fail(Class::Permanent)]), 0.5, "there may have been no answer");
@@ -338,7 +359,7 @@ fn a_success_ends_a_stall_though_one_was_just_recorded() {
     let (mut quick, permit) = sent(&lab);
     end_together(&mut lab, 5, fail(Class::Timeout));
     settle(&lab, &mut quick, permit, &Outcome::Success);
-    assert_eq!(lab.guards.refusal(lab.now + 3 * SECOND), 0.0);
+    assert_eq!(lab.guards.refusal(lab.now + 2 * SECOND), 0.0);
 }
 
 #[test]

@@ -84,6 +84,9 @@ fn rules_that_are_on_by_default_can_be_switched_off() {
     assert!(json.contains(r#""hedge":"none""#) && json.contains(r#""stall":"none""#), "{json}");
     assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), off);
 
+    let null = serde_json::from_str::<Policy>(r#"{"hedge":null,"stall":null}"#).unwrap();
+    assert_eq!(null, off);
+
     let stall = |text: &str| toml::from_str::<Policy>(text).unwrap().stall().copied();
     assert_eq!(stall("stall = {}"), Some(StallRule::default()));
     let rule = StallRule::most(0.25).timeouts(9);
