@@ -43,7 +43,14 @@ fn drive(policy: &Policy, outcomes: &[u8]) {
     for (kind, number) in outcomes.chunks_exact(9).map(outcome_of) {
         let Ok(permit) = call.admit(&cx, now) else { return };
         assert!(permit.expires >= now);
+        let sent = now;
         now = now.saturating_add(number % 10_000_000_000);
+        if kind & 4 != 0 && call.hedge_at(&cx, sent) <= now {
+            match call.hedge(&cx, sent, now) {
+                Ok(hedge) => call.abandon(&cx, hedge, now),
+                Err(refused) => assert!(refused.again > now),
+            }
+        }
         let outcome = match kind % 4 {
             0 => Outcome::Success,
             1 => Outcome::NotYet(Some(Hint::AtLeast(Duration::from_nanos(number)))),

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
+use redial_core::admit::budget::Budget;
 use redial_core::{DurationText, Policy, Preset, nanos_or_never};
 use redial_sim::peers::Peer;
 use serde_json::{Value, json};
@@ -107,7 +108,10 @@ fn table(out: &mut impl Write) -> io::Result<()> {
         let policy = Policy::from(preset);
         let backoff = policy.backoff();
         let waits = policy.attempts() - 1;
-        let multiplier = 1.0 + policy.budget().ratio().unwrap_or(f64::from(waits));
+        let dead = match policy.budget() {
+            Budget::Tokens(tokens) => format!("the calls + {}", tokens.capacity / tokens.cost),
+            budget => format!("{}× the calls", 1.0 + budget.ratio().unwrap_or(f64::from(waits))),
+        };
         row(
             out,
             [
@@ -117,14 +121,15 @@ fn table(out: &mut impl Write) -> io::Result<()> {
                 &format_args!("≤ {}", DurationText(backoff.range(waits, 0).hi)),
                 &DurationText(policy.deadline_nanos()),
                 &DurationText(nanos_or_never(policy.worst_case().elapsed)),
-                &format_args!("{multiplier}× the calls"),
+                &dead,
             ],
         )?;
     }
     writeln!(
         out,
         "\nThe worst case is one call whose attempts all fail as slowly as possible. A dead backend receives\n\
-         that many times the calls, plus the floor of the budget (`redial presets NAME` shows it)."
+         that many times the calls, or the calls and that many retries of each process, however many calls it\n\
+         makes; plus the floor of the budget (`redial presets NAME` shows it)."
     )
 }
 

@@ -101,6 +101,14 @@ pub(crate) mod switch {
             }
         }
 
+        fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_none<E: Error>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
             T::deserialize(MapAccessDeserializer::new(map)).map(Some)
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::{HintRule, Jitter};
 use redial_core::{Draft, MS, NEVER, Nanos, Policy, Rate, SECOND};
 use redial_policy::Found;
@@ -79,11 +79,11 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "payments",
         measure: "peak_ratio",
         measure_text: PEAK,
-        fix_text: "with a budget of a tenth of the calls and no floor",
+        fix_text: "with the default budget, which retries earn",
         prepare: as_it_is,
         fix: |subject, _| {
-            let budget = WindowBudget::ratio(0.1).floor(Rate::ZERO);
-            edited(subject, subject.policy.edit().budget(Budget::Window(budget)).build().ok())
+            let budget = Budget::Tokens(TokenBudget::earned());
+            edited(subject, subject.policy.edit().without_fleet().budget(budget).build().ok())
         },
         parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
@@ -107,8 +107,11 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         fix_text: "without a floor",
         prepare: as_it_is,
         fix: |subject, _| {
-            let Budget::Window(budget) = *subject.policy.budget() else { return None };
-            let budget = Budget::Window(budget.floor(Rate::ZERO));
+            let budget = match *subject.policy.budget() {
+                Budget::Window(budget) => Budget::Window(budget.floor(Rate::ZERO)),
+                Budget::Tokens(budget) => Budget::Tokens(TokenBudget { floor: None, ..budget }),
+                _ => return None,
+            };
             edited(subject, subject.policy.edit().budget(budget).build().ok())
         },
         parameters: nothing,

@@ -27,6 +27,8 @@ pub enum Symptom {
     HintsUnreadable,
     /// The circuit breaker is open.
     BreakerOpen,
+    /// Calls were held back because only timeouts came back.
+    Stalled,
     /// The age of the oldest due job grows.
     QueueAgeing,
     /// More retries than jobs that ended.
@@ -57,6 +59,7 @@ impl Symptom {
             Self::HintsIgnored => "hints-ignored",
             Self::HintsUnreadable => "hints-unreadable",
             Self::BreakerOpen => "breaker-open",
+            Self::Stalled => "stalled",
             Self::QueueAgeing => "queue-ageing",
             Self::QueueRetries => "queue-retries",
             Self::DeadLetters => "dead-letters",
@@ -70,12 +73,12 @@ impl Symptom {
     pub fn fix(self) -> &'static str {
         match self {
             Self::Unbounded => {
-                "add a retry budget (at most 10% of the calls), full jitter, and fewer attempts; `redial check` \
-                 finds where a policy lacks them"
+                "add a retry budget (retries earn that of the policy `standard`), full jitter, and fewer attempts; \
+                 `redial check` finds where a policy lacks them"
             }
             Self::LooseBudget => {
-                "the budget lets this through: lower its ratio (0.1 is usual) or its floor, which multiplies by the \
-                 number of instances unless they share a fleet budget"
+                "the budget lets this through: use the one of the policy `standard`, or lower its ratio (0.1 is usual) or \
+                 its floor, which multiplies by the number of instances unless they share a fleet budget"
             }
             Self::FromAbove => {
                 "attempts multiply from layer to layer: let one layer retry, the one nearest to the user, give it a \
@@ -86,7 +89,8 @@ impl Symptom {
                 "this is a surge and not a storm, and no retry setting helps: add capacity, limit rates, or shed load"
             }
             Self::BudgetDry => {
-                "the budget works as intended, and a larger one makes the outage worse: find out why the upstream fails"
+                "the budget works as intended, and a larger one makes the outage worse: find out why the upstream fails \
+                 or is slower than usual"
             }
             Self::TooManyAttempts => {
                 "cap attempts at 5, and set a deadline; work that must succeed eventually belongs in a queue"
@@ -103,6 +107,10 @@ impl Symptom {
             }
             Self::BreakerOpen => {
                 "calls fail immediately until a probe succeeds: find out why the upstream fails"
+            }
+            Self::Stalled => {
+                "nothing is answered in time, and calls are held back so that the queue of the upstream can drain: find \
+                 out why it hangs"
             }
             Self::QueueAgeing => {
                 "check whether jobs fail (`redial queue stats`); if they do not, jobs arrive faster than they are \

@@ -187,6 +187,11 @@ fn client_findings(subject: &mut Subject, change: Change<'_>) {
             "calls that failed at their last attempt",
         ),
         (Symptom::BreakerOpen, open, "open circuit breakers"),
+        (
+            Symptom::Stalled,
+            count(names::STOPS, "reason", "stalled"),
+            "calls that were not sent because only timeouts come back",
+        ),
     ] {
         if n > 0 {
             subject.find(symptom, format!("{what}: {n}"));

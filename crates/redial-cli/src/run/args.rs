@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use redial_core::admit::budget::Budget;
 use redial_core::fleet::Location;
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
 use regex_lite::Regex;
@@ -150,8 +151,8 @@ impl Args {
     /// The policy with the fields that flags override. They are validated as fields of the policy.
     pub(super) fn policy(&self) -> Result<Policy, String> {
         let draft = match &self.policy {
-            Some(named) => named.policy.edit(),
-            // A command may take hours, and a process that runs one command has no other to learn from.
+            Some(named) => alone(&named.policy),
+            // A command may take hours.
             None => Preset::Standard01.draft().without_deadline(),
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
@@ -195,6 +196,15 @@ impl Args {
             put(&mut all, "budget", Some(Table::from_iter([("window".to_owned(), window.into())])));
         }
         all.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+}
+
+/// A policy for one command. It has no other calls to earn retries with, or to hold back for.
+fn alone(policy: &Policy) -> Draft {
+    let draft = policy.edit().without_stall();
+    match policy.budget() {
+        Budget::Tokens(tokens) if tokens.bonus > 0 => draft.budget(Budget::default()),
+        _ => draft,
     }
 }
 

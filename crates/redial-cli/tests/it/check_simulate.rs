@@ -17,7 +17,10 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("hint-ignored", "[policy.p]\nhint = 'ignore'"),
     ("no-timeout", "[policy.p]\ndeadline = 'none'"),
-    ("attempt-timeout-not-below-deadline", "[policy.p]\nattempt_timeout = '2s'\ndeadline = '2s'"),
+    (
+        "attempt-timeout-not-below-deadline",
+        "[policy.p]\nhedge = 'none'\nattempt_timeout = '2s'\ndeadline = '2s'",
+    ),
     (
         "slower-than-slo",
         "[setting]\nslo = '2s'\n[policy.p]\nattempt_timeout = '1s'\ndeadline = '10s'",

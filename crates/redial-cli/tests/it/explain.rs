@@ -109,7 +109,10 @@ fn the_schema_is_json() {
 
 #[test]
 fn json_has_the_steps_the_waits_the_runs_and_the_worst_case() {
-    let file = File::new("plain.toml", "backoff = { jitter = 'none' }\nattempt_timeout = '150ms'");
+    let file = File::new(
+        "plain.toml",
+        "extends = 'standard-0.1'\nbackoff = { jitter = 'none' }\nattempt_timeout = '150ms'",
+    );
     let args = ["--policy", file.path(), "--outcomes", "503@slot=5ms,timeout,200", "--runs", "2"];
     let answer = json(&[&args[..], &["--latency", "20ms"]].concat());
     assert_eq!(
@@ -132,6 +135,34 @@ fn json_has_the_steps_the_waits_the_runs_and_the_worst_case() {
     assert_eq!(answer["worst_case"], worst);
     assert_eq!(answer["cap"], serde_json::json!({ "ms": 2000.0, "retry": null }));
     assert_eq!(answer["policy"]["attempt_timeout"], "150ms");
+    let rules = "Budget: retries are at most 10% of the calls of the last 10 s, and 1/s besides, whatever becomes of them.";
+    assert_eq!(answer["rules"], serde_json::json!([rules]));
+}
+
+/// In a total outage: two retries that a new process has besides the one of its opening balance, and no more.
+#[test]
+fn the_default_budget_is_explained_and_bounds_an_outage() {
+    let answer = json(&["--policy", "standard", "--outcomes", "503; 503; 503"]);
+    let steps = answer["steps"].as_array().unwrap();
+    let waits = steps.iter().filter(|step| step["verdict"] == "wait").count();
+    assert_eq!((waits, &steps[3]["reason"]), (3, &Value::from("attempts")));
+    assert_eq!(steps.last().unwrap()["reason"], "budget");
+    let lines = [
+        "Budget: 200 tokens at most; a retry costs 20, 40 after a timeout. A success earns 1, and a retry that succeeds gets \
+         back its cost and 10 more.",
+        "Slowdown: nothing is paid for while successes take more than 3 times as long as usual, because a retry would \
+         displace another call.",
+        "Bound: if everything fails, a process makes at most 10 retries, 5 after timeouts; a new one 3, 0 after timeouts; \
+         then 1/30s. The number of calls does not matter.",
+        "Hedges: another attempt beside one that takes longer than 33.33% of the time until the deadline, if one that was \
+         sent later has succeeded, and repeating is safe; at most 3 at a time.\nHedges count as attempts and draw on the \
+         budget. The steps and waits above are those without hedges.",
+        "Stall: after 5 attempts in a row without an answer, some calls are refused, first attempts too: none within a \
+         timeout of the last success, and up to 50% from 2 timeouts on. A success ends it.",
+    ];
+    assert_eq!(answer["rules"], serde_json::json!(lines));
+    let printed = explain(&["--policy", "standard"]).stdout;
+    assert!(lines.iter().all(|line| text(&printed).contains(line)), "{}", text(&printed));
 }
 
 #[test]
@@ -140,9 +171,9 @@ fn unlimited_values_are_null() {
     let answer = json(&["--policy", file.path()]);
     assert_eq!(answer["worst_case"]["elapsed_ms"], Value::Null);
     assert_eq!(answer["steps"], serde_json::json!([]));
-    assert!(
-        text(&explain(&["--policy", file.path()]).stdout).contains("no limit on their duration")
-    );
+    let printed = explain(&["--policy", file.path()]).stdout;
+    assert!(text(&printed).contains("no limit on their duration"));
+    assert!(text(&printed).contains("Hedges: none, because"));
 }
 
 #[test]
@@ -188,7 +219,7 @@ fn the_page_shows_what_the_command_prints() {
 fn hedges_and_the_fleet_are_shown() {
     let file = File::new(
         "hedged.toml",
-        "[policy.a]\nhedge = { after = '200ms', multiple = 1.5, most = 2 }\nfleet = 'shop'\n\
+        "[policy.a]\nhedge = { after = '200ms', multiple = 1.5, most = 2 }\nfleet = 'shop'\nbudget.window = {}\n\
          [policy.b]\nhedge.quantile = 0.95\n[fleet.shop]\nredis = 'redis://redis.internal'\n",
     );
     let shown = |name: &str| {

@@ -199,16 +199,17 @@ fn presets_are_listed_with_their_worst_case() {
         text(&output.stdout).lines().find(|line| line.starts_with(name)).unwrap().to_owned()
     };
     assert!(line("fraud-score").contains("1300ms"), "4·150 + 100 + 200 + 400 ms");
-    assert!(line("standard").contains("1.1× the calls"));
+    assert!(line("standard ").contains("the calls + 10"));
+    assert!(line("standard-0.1").contains("1.1× the calls"));
     assert!(line("player").contains(" 2 "));
 }
 
 #[test]
 fn a_preset_is_a_policy_file() {
-    for name in ["standard", "fraud-score", "payment-processor", "web", "control-plane", "player"] {
-        let output = redial(&["presets", name]);
+    for preset in redial_core::Preset::ALL {
+        let output = redial(&["presets", preset.name()]);
         let policy: redial_core::Policy = toml::from_str(text(&output.stdout)).unwrap();
-        assert_eq!(policy, redial_core::Preset::from_name(name).unwrap().into());
+        assert_eq!(policy, preset.into());
     }
 }
 
@@ -216,7 +217,7 @@ fn a_preset_is_a_policy_file() {
 fn json_is_json() {
     let all: serde_json::Value =
         serde_json::from_slice(&redial(&["presets", "--json"]).stdout).unwrap();
-    assert_eq!(all.as_array().unwrap().len(), 6);
+    assert_eq!(all.as_array().unwrap().len(), redial_core::Preset::ALL.len());
     let one = redial(&["presets", "fraud-score", "--json"]);
     let one: serde_json::Value = serde_json::from_slice(&one.stdout).unwrap();
     assert_eq!(one["worst_case"]["elapsed_ms"], 1300.0);

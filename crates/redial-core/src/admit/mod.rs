@@ -32,14 +32,14 @@ use alloc::sync::Arc;
 use core::task::Waker;
 
 use breaker::{Breaker, Pass};
-use budget::{Account, Budget, Charge, Lease, Ledger, Saved};
+use budget::{Account, Budget, Charge, Ledger};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use pace::Pace;
 use stall::Stall;
 use throttle::Throttle;
 
-use crate::decide::{Class, Health, Outcome};
+use crate::decide::{Class, Health, Outcome, Reach};
 use crate::policy::Policy;
 use crate::random;
 use crate::schedule::HedgeTimer;
@@ -58,24 +58,24 @@ pub struct Guards {
     rewarding: bool,
     /// Whether a first attempt holds nothing except possibly a probe of the breaker.
     light: bool,
-    /// Whether a guard needs the time of a success.
+    /// Whether a guard other than the pace needs the time of a success.
     timed: bool,
-    /// Whether one needs that of every success, and not only if the pace is recorded.
-    always_timed: bool,
     /// Whether every success is recorded: by the breaker, or for the delay of hedges.
     recording: bool,
-    breaker: Option<Breaker>,
-    throttle: Option<Throttle>,
-    rate: Option<RateLimit>,
-    concurrency: Option<Concurrency>,
-    cooldown: Option<CoolDown>,
-    stall: Option<Stall>,
     /// Whether a guard reads the pace of the destination.
     paced: bool,
+    /// From so many timeouts on, calls may have to be refused; `u32::MAX` without a stall rule.
+    stalls_from: u32,
     pace: Pace,
+    breaker: Option<Breaker>,
+    concurrency: Option<Concurrency>,
     /// No retry is paid for while successes take more than this many times as long as usual.
     slowdown: Option<f64>,
-    /// Boxed, because a learnt delay is large.
+    // The others are boxed: few policies have them, and a simulator has many guards.
+    stall: Option<Box<Stall>>,
+    throttle: Option<Box<Throttle>>,
+    rate: Option<Box<RateLimit>>,
+    cooldown: Option<Box<CoolDown>>,
     hedges: Option<Box<HedgeTimer>>,
 }
 
@@ -96,11 +96,6 @@ impl Guards {
     /// The guards of `policy`, with the budget of `account` instead of its own.
     pub fn sharing(policy: &Policy, account: &Account, seed: u64) -> Self {
         Self::with(policy, Arc::clone(&account.0), seed)
-    }
-
-    /// The account of the budget, to be shared.
-    pub fn account(&self) -> Account {
-        Account(Arc::clone(&self.ledger))
     }
 
     /// The bulk form of the guards of `n` equal processes: one window, with the floor and the bootstrap
@@ -129,10 +124,7 @@ impl Guards {
         let cooldown = policy.cooldown().map(CoolDown::new);
         let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
         let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
-        let slowdown = match policy.budget() {
-            Budget::Tokens(tokens) => tokens.slowdown,
-            _ => None,
-        };
+        let slowdown = ledger.slowdown();
         let paced = stall.is_some() || slowdown.is_some() || hedge.is_some_and(|it| it.overtaken);
         let guarded = paced
             || breaker.is_some()
@@ -142,7 +134,7 @@ impl Guards {
             || cooldown.is_some();
         let hedges = hedge.map(|rule| Box::new(HedgeTimer::new(rule)));
         let learning = hedges.as_ref().is_some_and(|hedges| hedges.is_learnt());
-        let always_timed = ledger.times_success()
+        let timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some()
             || learning;
@@ -158,18 +150,18 @@ impl Guards {
             depositing,
             rewarding,
             light,
-            timed: always_timed || paced,
-            always_timed,
+            timed,
             recording: learning || breaker.is_some(),
-            breaker,
-            throttle,
-            rate,
-            concurrency,
-            cooldown,
-            stall,
             paced,
+            stalls_from: policy.stall().map_or(u32::MAX, |rule| rule.timeouts),
             pace: if paced { Pace::default() } else { Pace::off() },
+            breaker,
+            concurrency,
             slowdown,
+            stall: stall.map(Box::new),
+            throttle: throttle.map(Box::new),
+            rate: rate.map(Box::new),
+            cooldown: cooldown.map(Box::new),
             hedges,
         }
     }
@@ -178,13 +170,13 @@ impl Guards {
     /// need not read its clock.
     #[inline]
     pub fn timed(&self) -> bool {
-        self.timed
+        self.timed || self.paced
     }
 
     /// Whether a guard needs the time of the success of an attempt that was sent then.
     #[inline]
     pub fn needs_time(&self, sent: Nanos) -> bool {
-        self.timed && (self.always_timed || self.pace.wants(sent))
+        self.timed || self.pace.wants(sent)
     }
 
     /// The fast path for a first attempt without an observer that holds nothing: what
@@ -194,8 +186,8 @@ impl Guards {
     #[inline(always)]
     pub fn pass(&self, stripe: impl FnOnce() -> usize, now: Nanos) -> bool {
         if !self.light
+            || self.pace.timeouts() >= self.stalls_from
             || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
-            || self.stall.as_ref().is_some_and(|stall| stall.is_near(&self.pace))
         {
             return false;
         }
@@ -216,7 +208,7 @@ impl Guards {
         if !paced && !self.recording {
             return None;
         }
-        let now = if paced || self.always_timed { now() } else { started };
+        let now = if paced || self.timed { now() } else { started };
         if paced {
             self.pace.succeeded(started, now);
         }
@@ -245,32 +237,6 @@ impl Guards {
         }
     }
 
-    /// Equal for guards that share the account of one budget.
-    pub fn account_id(&self) -> usize {
-        Arc::as_ptr(&self.ledger) as usize
-    }
-
-    /// How many retries the budget would grant right now; `None` without a budget.
-    pub fn balance(&self, now: Nanos) -> Option<u64> {
-        self.ledger.balance(now)
-    }
-
-    /// The lease from a fleet's budget, if these guards share one.
-    pub fn lease(&self) -> Option<&Lease> {
-        self.ledger.lease()
-    }
-
-    /// The state of the budget, for the next process that shares it. The other guards are not part of it.
-    pub fn save(&self) -> Saved {
-        self.ledger.save()
-    }
-
-    /// Continues from the state that another process saved. Returns `false`, and changes nothing, if it belongs to another
-    /// kind of budget, or to a window of another length; or if the budget is shared.
-    pub fn restore(&mut self, saved: &Saved) -> bool {
-        Arc::get_mut(&mut self.ledger).is_some_and(|ledger| ledger.restore(saved))
-    }
-
     /// The state of the breaker; closed if there is none. It stays open until the first attempt after its open
     /// time.
     pub fn breaker(&self) -> BreakerState {
@@ -292,20 +258,7 @@ impl Guards {
     /// Charges a retry or a hedge.
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let saturated = self.slowdown.is_some_and(|times| self.pace.is_slow(times));
-        if saturated { None } else { self.ledger.charge(class, now) }
-    }
-
-    /// Deposits for `n` calls at once. Only windows take deposits.
-    #[inline(always)]
-    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
-        self.ledger.deposit(stripe, n, now);
-    }
-
-    /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted. A
-    /// budget that counts attempts in flight is read, not charged.
-    #[inline]
-    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
-        self.ledger.withdraw_up_to(n, class, now)
+        if saturated { self.ledger.charge_floor(now) } else { self.ledger.charge(class, now) }
     }
 
     /// An attempt succeeded. `charge` is the charge of a retry.
@@ -401,15 +354,22 @@ impl Guards {
         self.breaker.as_ref()?.record(probe, health, taken, now)
     }
 
-    /// Only our own timeouts count: an answer, even a 504, comes from a server that does not stand still.
+    /// A timeout with a status code, such as 504, is an answer. An answer with nothing wrong on the server's side shows
+    /// that the server does not stand still; one that reports a failure shows nothing.
     fn keep_pace(&self, outcome: &Outcome, taken: Nanos, now: Nanos) {
         let sent = now.saturating_sub(taken);
         match outcome {
             Outcome::Success if self.pace.wants(sent) => self.pace.succeeded(sent, now),
-            Outcome::Failure(it) if it.class == Class::Timeout && it.code == 0 => {
-                self.pace.timed_out(taken, now);
-            }
-            _ => {}
+            Outcome::Success => {}
+            Outcome::NotYet(_) => self.pace.answered(now),
+            Outcome::Failure(it) => match (it.class, it.code) {
+                // One that was not sent waits in no queue.
+                (Class::Timeout, 0) if it.reach != Reach::NotSent => {
+                    self.pace.timed_out(taken, now);
+                }
+                (Class::Permanent, 1..) => self.pace.answered(now),
+                _ => {}
+            },
         }
     }
 

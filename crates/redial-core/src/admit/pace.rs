@@ -1,41 +1,51 @@
-//! The pace of a destination, as its successes show it: which attempt that succeeded was sent last, how long successes
-//! take, and how long they usually take. Three rules read it.
+//! The pace of a destination, as its successes show it: when the newest attempt that succeeded was sent, how long
+//! successes take, and how long they usually take. Three rules read it.
 //!
-//! - An attempt that a later one has overtaken is lost rather than queued: a hedge beside it helps.
+//! - An attempt that a later one has overtaken is lost or stuck, not queued: a hedge beside it helps.
 //! - A destination whose successes take much longer than usual is saturated: a retry would displace another call.
-//! - When nothing but timeouts comes back, the queue is longer than anyone waits: every call makes it longer.
+//! - When only timeouts come back, the queue is longer than callers wait: every call makes it longer.
 //!
-//! One success in a millisecond is recorded, so that most successes write nothing and need no second look at the clock.
+//! After the first ones, one success in a millisecond is recorded. Most successes write nothing then, and need no second
+//! reading of the clock.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{MS, NEVER, Nanos, SECOND, share};
 
-/// Fewer latencies say too little.
-const ENOUGH: u32 = 3;
-/// The usual latency is the mean of this many, then follows slowly.
-const FIRST: u32 = 30;
-/// A latency counts for this part of the recent one,
-const RECENT: f64 = 0.2;
-/// which counts for this part of the usual one, if it is lower.
-const FALL: f64 = 0.02;
-/// If it is higher, the usual one takes about this long to follow: longer than most troubles last.
-const RISE: Nanos = 60 * SECOND;
+use Ordering::Relaxed;
 
+/// The usual latency is the mean of this many, and then follows the recent one.
+const FIRST: u32 = 30;
+/// The weight of a new latency in the recent one.
+const RECENT: f64 = 0.2;
+/// The usual latency takes about this long to follow the recent one: longer than most troubles last.
+const FOLLOW: Nanos = 60 * SECOND;
+/// The largest weight of the recent latency in the usual one.
+const MOST: f64 = 0.02;
+/// Silence that began more than this many timeouts ago says nothing: no queue of ours is left.
+const FORGET: u64 = 4;
+
+/// All fields are independent measurements, and a reader may see one of them a little late. So `Relaxed` is enough, except
+/// where a comment says otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// A success of an attempt that was sent before this is not recorded.
+    /// The latency of an attempt that was sent before this is not learnt.
     due: AtomicU64,
-    /// When the newest attempt that succeeded was sent.
-    newest: AtomicU64,
-    /// When the newest recorded success ended.
-    ended: AtomicU64,
-    latencies: AtomicU32,
-    recent: AtomicU64,
-    usual: AtomicU64,
     /// Attempts without an answer since the last success.
     timeouts: AtomicU32,
-    /// How long the last of them was waited for.
+    /// How many latencies are known, up to [`FIRST`].
+    latencies: AtomicU32,
+    /// When the newest attempt that succeeded was sent.
+    newest: AtomicU64,
+    /// When the last success ended; before the first one, when the first attempt without an answer was sent.
+    ended: AtomicU64,
+    /// How long successes take. Equal to `usual` for the first few.
+    recent: AtomicU64,
+    /// How long they usually take.
+    usual: AtomicU64,
+    /// The longest that one of the attempts without an answer was waited for.
     patience: AtomicU64,
+    /// When the last of them was given up.
+    timed_out: AtomicU64,
 }
 
 impl Pace {
@@ -47,22 +57,23 @@ impl Pace {
     /// Whether the success of an attempt that was sent then should be recorded.
     #[inline(always)]
     pub(crate) fn wants(&self, sent: Nanos) -> bool {
-        sent >= self.due.load(Relaxed)
+        sent >= self.due.load(Relaxed) || self.timeouts.load(Relaxed) != 0
     }
 
     /// Records the success of an attempt.
     #[cold]
     pub(crate) fn succeeded(&self, sent: Nanos, now: Nanos) {
+        self.newest.fetch_max(sent, Relaxed);
+        let before = self.ended.fetch_max(now, Relaxed);
+        self.end_series();
         let due = self.due.load(Relaxed);
-        let count = self.latencies.load(Relaxed);
-        let next = if count < FIRST { 0 } else { sent.saturating_add(MS) };
-        // Threads that come at the same time leave it to one of them.
+        let all = self.latencies.load(Relaxed) < FIRST;
+        let next = if all { 0 } else { sent.saturating_add(MS) };
+        // Of threads that come at the same time, one learns. While all are recorded, threads can overwrite
+        // each other's latencies, which costs some of the first ones.
         if sent < due || self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
             return;
         }
-        self.newest.fetch_max(sent, Relaxed);
-        self.timeouts.store(0, Relaxed);
-        let before = self.ended.fetch_max(now, Relaxed);
         self.learn(now.saturating_sub(sent), now.saturating_sub(before));
     }
 
@@ -73,10 +84,8 @@ impl Pace {
         let recent = toward(recent, taken, mean.max(RECENT));
         let usual = if count < FIRST {
             toward(usual, taken, mean)
-        } else if recent < usual {
-            toward(usual, recent, FALL)
         } else {
-            toward(usual, recent, (since as f64 / RISE as f64).min(FALL))
+            toward(usual, recent, (since as f64 / FOLLOW as f64).min(MOST))
         };
         self.recent.store(recent, Relaxed);
         self.usual.store(usual, Relaxed);
@@ -85,11 +94,26 @@ impl Pace {
 
     /// An attempt was given up after `taken` without an answer.
     pub(crate) fn timed_out(&self, taken: Nanos, now: Nanos) {
-        if self.timeouts.fetch_add(1, Relaxed) == 0 && self.ended.load(Relaxed) == 0 {
-            self.ended.store(now.saturating_sub(taken), Relaxed);
+        let _ = self.ended.compare_exchange(0, now.saturating_sub(taken), Relaxed, Relaxed);
+        self.patience.fetch_max(taken, Relaxed);
+        self.timed_out.fetch_max(now, Relaxed);
+        // `Release`: a thread that reads this count reads the silence that belongs to it.
+        let _ = self.timeouts.fetch_update(Ordering::Release, Relaxed, |n| n.checked_add(1));
+    }
+
+    /// An attempt was answered in time, though not with a success.
+    pub(crate) fn answered(&self, now: Nanos) {
+        if self.timeouts.load(Relaxed) > 0 {
+            self.ended.fetch_max(now, Relaxed);
+            self.end_series();
         }
-        self.patience.store(taken, Relaxed);
-        self.due.store(0, Relaxed);
+    }
+
+    fn end_series(&self) {
+        if self.timeouts.load(Relaxed) > 0 {
+            self.timeouts.store(0, Relaxed);
+            self.patience.store(0, Relaxed);
+        }
     }
 
     /// Whether an attempt that was sent later than this has succeeded.
@@ -99,23 +123,32 @@ impl Pace {
 
     /// Whether successes take more than this many times as long as usual.
     pub(crate) fn is_slow(&self, times: f64) -> bool {
-        self.latencies.load(Relaxed) >= ENOUGH
-            && self.recent.load(Relaxed) > share(times, self.usual.load(Relaxed))
+        self.recent.load(Relaxed) > share(times, self.usual.load(Relaxed))
     }
 
     /// Attempts without an answer since the last success.
     #[inline(always)]
     pub(crate) fn timeouts(&self) -> u32 {
-        self.timeouts.load(Relaxed)
+        self.timeouts.load(Ordering::Acquire)
     }
 
     /// For how many timeouts nothing has succeeded.
     pub(crate) fn silence(&self, now: Nanos) -> f64 {
-        let since = now.saturating_sub(self.ended.load(Relaxed));
-        since as f64 / self.patience.load(Relaxed).max(1) as f64
+        let patience = self.patience.load(Relaxed).max(1);
+        let idle = now.saturating_sub(self.timed_out.load(Relaxed));
+        if idle > patience.saturating_mul(FORGET) {
+            return 0.0;
+        }
+        now.saturating_sub(self.ended.load(Relaxed)) as f64 / patience as f64
     }
 }
 
+/// At least a nanosecond closer: a smaller part of a short latency would be lost to rounding, time and again.
 fn toward(from: Nanos, to: Nanos, part: f64) -> Nanos {
-    (from as f64 + (to as f64 - from as f64) * part) as Nanos
+    let step = (to as f64 - from as f64) * part;
+    if to > from {
+        from.saturating_add((step as Nanos).max(1))
+    } else {
+        from - (-step as Nanos).max(1).min(from - to)
+    }
 }

@@ -1,23 +1,25 @@
-//! A queue that is longer than callers wait for is worked off for nobody: whatever comes out of it has been given up. It
-//! stays like that as long as calls are sent at the old rate, retries or not. So when only timeouts come back, some calls
-//! are refused instead of sent, until one succeeds.
+//! A server whose queue is longer than callers wait works only for callers that have given up. It stays like that as long
+//! as calls are sent at the old rate, with or without retries. So when only timeouts come back, some calls are refused
+//! instead of sent, until one succeeds.
 
 use super::pace::Pace;
 use crate::random;
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::Nanos;
 
-/// When to hold calls back from a destination that answers nothing.
+/// When to hold calls back from a destination that answers nothing in time.
 ///
-/// After `timeouts` attempts in a row without an answer, the share of refused calls grows with the time since the last
-/// success: from nothing after one timeout to `most` after 1 + 2·`most` timeouts. A success ends it.
+/// After `timeouts` attempts without an answer and no success between them, the share of calls that are refused grows
+/// with the time since the last success: from 0 when it is as long as an attempt waits, to `most` when it is 1 + 2·`most`
+/// times as long. A success ends it, and so does another answer in time that is not a failure of the server. It is
+/// forgotten when no attempt has timed out for four times as long as one waits.
 ///
 /// Defaults: 5 attempts, and half of the calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct StallRule {
-    /// Attempts in a row without an answer.
+    /// Attempts without an answer, since the last success.
     pub timeouts: u32,
     /// The largest share of the calls that is refused.
     pub most: f64,
@@ -35,13 +37,13 @@ impl StallRule {
         Self { most: share, ..Self::default() }
     }
 
-    /// Sets how many attempts in a row have to be without an answer.
+    /// Sets how many attempts without an answer it takes.
     pub fn timeouts(self, timeouts: u32) -> Self {
         Self { timeouts, ..self }
     }
 }
 
-/// How fast the share of refused calls grows, for each timeout without a success.
+/// By how much the share of refused calls grows, for each further timeout without a success.
 const GROWTH: f64 = 0.5;
 
 #[derive(Debug)]
@@ -56,12 +58,6 @@ impl Stall {
         Self { rule: *rule, drawn: AtomicU64::new(0), seed }
     }
 
-    /// Whether calls may have to be refused.
-    #[inline(always)]
-    pub(crate) fn is_near(&self, pace: &Pace) -> bool {
-        pace.timeouts() >= self.rule.timeouts
-    }
-
     pub(crate) fn admits(&self, pace: &Pace, now: Nanos) -> bool {
         let odds = self.refusal(pace, now);
         odds <= 0.0 || {
@@ -72,9 +68,9 @@ impl Stall {
 
     /// The probability that the next attempt is refused.
     pub(crate) fn refusal(&self, pace: &Pace, now: Nanos) -> f64 {
-        if !self.is_near(pace) {
+        if pace.timeouts() < self.rule.timeouts {
             return 0.0;
         }
-        (GROWTH * (pace.silence(now) - 1.0)).clamp(0.0, self.rule.most)
+        (GROWTH * (pace.silence(now) - 1.0)).max(0.0).min(self.rule.most)
     }
 }

@@ -11,8 +11,10 @@
 //! [`Call::settle`] with the outcome, or to [`Call::abandon`] if the result is no longer needed. End a
 //! call that is dropped half-way with [`Call::cancel`]. Then every charge and every permit is released.
 
+mod hedge;
 mod resting;
 
+pub use hedge::NoHedge;
 pub use resting::{Progress, Resting, Suspended};
 
 use core::time::Duration;
@@ -24,7 +26,7 @@ use crate::event::Event;
 use crate::policy::Policy;
 use crate::schedule::{self, Hint, deadline};
 use crate::stop::Stop;
-use crate::units::{NEVER, Nanos};
+use crate::units::Nanos;
 
 /// The right to send one attempt.
 #[derive(Debug)]
@@ -51,15 +53,6 @@ pub enum Verdict {
     InFlight,
     /// The call is over.
     Stop(Stop),
-}
-
-/// Why there is no hedge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoHedge {
-    /// What refuses it; `None` if the attempt has not been overtaken.
-    pub reason: Option<Stop>,
-    /// When to ask again; [`NEVER`] if not.
-    pub again: Nanos,
 }
 
 /// The state of one call, in 32 bytes.
@@ -147,49 +140,6 @@ impl Call {
         if let Err(stop) = sent {
             *self = self.take().stopped(*cx, stop, now);
         }
-        sent
-    }
-
-    /// When a hedge beside the newest attempt in flight, sent at `sent`, is due; [`NEVER`] if none is to be sent.
-    pub fn hedge_at(&self, cx: &Context<'_>, sent: Nanos) -> Nanos {
-        self.may_hedge(cx).map_or(NEVER, |()| cx.guards.hedge_at(sent, self.deadline))
-    }
-
-    /// Grants another attempt beside the ones in flight, of which the newest was sent at `sent`. A refusal does not end
-    /// the call.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no hedge, and when to ask again.
-    pub fn hedge(&mut self, cx: &Context<'_>, sent: Nanos, now: Nanos) -> Result<Permit, NoHedge> {
-        let never = |stop| NoHedge { reason: Some(stop), again: NEVER };
-        self.may_hedge(cx).map_err(never)?;
-        let again = cx.policy.hedge().map_or(NEVER, |rule| rule.again(sent, now));
-        if again != NEVER && !cx.guards.has_overtaken(sent) {
-            return Err(NoHedge { reason: None, again });
-        }
-        self.send_beside(cx, now).map_err(|stop| match stop {
-            Stop::Budget => NoHedge { reason: Some(stop), again },
-            _ => never(stop),
-        })
-    }
-
-    fn may_hedge(&self, cx: &Context<'_>) -> Result<(), Stop> {
-        if self.stage != Stage::Sent {
-            Err(Stop::Cancelled)
-        } else if !cx.request.safety.allows_hedge(cx.policy) {
-            Err(Stop::Unsafe)
-        } else if self.in_flight == u8::MAX {
-            Err(Stop::Concurrency)
-        } else {
-            self.attempts_left(cx, true)
-        }
-    }
-
-    fn send_beside(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
-        self.pay(cx, Class::Transient, now)?;
-        let sent = self.send(cx, now);
-        self.refund(cx, now);
         sent
     }
 

@@ -22,9 +22,13 @@ pub enum Safety {
 
 impl Safety {
     /// Whether a hedge can be sent beside a request. Of two requests with the same precondition, the second fails because
-    /// of the first.
+    /// of the first. Many servers answer a key that is in use with an error, so hedges beside keyed requests have to be
+    /// asked for: not by a rule for overtaken attempts, which is on by default.
     pub fn allows_hedge(self, policy: &Policy) -> bool {
-        self != Self::Conditional && self.allows(policy.requires_key())
+        let by_default = policy.hedge().is_some_and(|rule| rule.overtaken);
+        self != Self::Conditional
+            && !(self == Self::Keyed && by_default)
+            && self.allows(policy.requires_key())
     }
 
     pub(crate) fn allows(self, key_required: bool) -> bool {

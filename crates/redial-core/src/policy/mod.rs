@@ -345,8 +345,9 @@ impl Policy {
         self.0.concurrency
     }
 
-    /// How long past calls can affect the guards of this policy; `None` if without end. Learnt latencies do not
-    /// count: they can be learnt again.
+    /// How long past calls can affect the guards of this policy; `None` if without end. What is learnt from latencies and
+    /// timeouts does not count: it can be learnt again. A token bucket with a floor counts until the floor has allowed as
+    /// many retries as a new bucket does, and for at least an hour.
     pub fn memory(&self) -> Option<Duration> {
         bounded(self.memory_nanos())
     }
@@ -386,7 +387,8 @@ impl Policy {
     pub fn memory_nanos(&self) -> Nanos {
         let budget = match self.budget() {
             Budget::Window(budget) if budget.bootstrap == 0 => budget.ttl.saturating_mul(2),
-            Budget::Window(_) | Budget::Tokens(_) | Budget::Throttling(_) => NEVER,
+            Budget::Tokens(budget) => budget.memory(),
+            Budget::Window(_) | Budget::Throttling(_) => NEVER,
             Budget::None | Budget::Inflight(_) => 0,
         };
         let breaker = self.breaker().map_or(0, BreakerRule::memory);

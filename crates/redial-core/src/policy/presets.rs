@@ -12,10 +12,12 @@ use crate::units::Rate;
 /// A named policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all; a budget that retries earn.
+    /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all; a budget that
+    /// [retries earn](crate::admit::budget::TokenBudget::earned), hedges beside attempts that a later one has overtaken, and
+    /// [fewer calls](crate::admit::StallRule) to a destination that answers nothing.
     Standard,
-    /// The default until version 0.1, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
-    /// calls, and neither hedges nor calls held back.
+    /// The default before it, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
+    /// calls, and neither hedges nor a stall rule.
     Standard01,
     /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
     FraudScore,
@@ -100,7 +102,7 @@ impl From<Preset> for Policy {
 }
 
 impl Policy {
-    /// Full jitter, 4 attempts, a deadline of 10 s, a budget that retries earn.
+    /// The default: [`Preset::Standard`].
     pub fn standard() -> Self {
         Preset::Standard.into()
     }

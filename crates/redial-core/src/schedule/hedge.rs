@@ -21,7 +21,8 @@ pub struct HedgeRule {
     pub most: u32,
     /// Only beside an attempt that a later one has overtaken: one that was sent after it, and has succeeded. It is then
     /// lost, or stuck, and not one of many in a queue, which hedges would make longer. As long as it is not overtaken, this
-    /// is asked again.
+    /// is asked again. It assumes that calls behind the same guards take about as long as each other: where one is a
+    /// report that takes a minute, use guards of its own, or no hedges.
     pub overtaken: bool,
 }
 

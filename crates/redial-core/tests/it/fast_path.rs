@@ -50,10 +50,10 @@ fn policies() -> Vec<Policy> {
         policy(|p| p.cooldown(CoolDownRule::every(ms(1_000)))),
         policy(|p| p.budget(Budget::Tokens(TokenBudget::new(50, 5)))),
         Policy::standard(),
+        policy(|p| p.hedge(HedgeRule::after(ms(10)))),
         policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.3).deposit_on_success()))),
         policy(|p| p.budget(Budget::Inflight(InflightBudget::default()))),
         policy(|p| p.concurrency(1)),
-        policy(|p| p.hedge(HedgeRule::after(ms(10)))),
         policy(|p| p.rate(RateRule::new(Rate::per_second(20), 3))),
         policy(|p| p.throttle(ThrottleRule::k(1.5).window(ms(2_000)))),
     ]
@@ -86,6 +86,6 @@ proptest! {
 fn only_attempts_that_hold_nothing_take_it() {
     let taken: Vec<_> =
         policies().iter().map(|policy| Guards::new(policy, 1, 0).pass(|| 0, 0)).collect();
-    let want = [[true; 7].as_slice(), &[false; 7]].concat();
+    let want = [[true; 9].as_slice(), &[false; 5]].concat();
     assert_eq!(taken, want);
 }

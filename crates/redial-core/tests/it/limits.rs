@@ -1,7 +1,7 @@
-use redial_core::admit::budget::Budget;
+use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::admit::{CoolDownRule, Guards, RateLimit, RateRule, Scopes};
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Policy, Rate, Stop};
+use redial_core::{NEVER, Policy, Rate, Stop};
 use std::sync::Arc;
 
 use crate::support::{Lab, MS, SECOND, ms, policy};
@@ -168,6 +168,11 @@ fn a_policy_knows_how_long_its_guards_remember() {
     let memory =
         |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory_nanos();
     assert_eq!(memory(|p| p), 20 * SECOND);
+    assert_eq!(Policy::standard().memory(), Some(ms(3_600_000)), "the floor earns it in 90 s");
+    let tokens = |budget| policy(|p| p.budget(Budget::Tokens(budget))).memory_nanos();
+    let hourly = Rate::new(1, ms(3_600_000));
+    assert_eq!(tokens(TokenBudget::earned().floor(hourly)), 3 * 3600 * SECOND);
+    assert_eq!(tokens(TokenBudget::new(500, 5)), NEVER, "without a floor it stays empty");
     assert_eq!(memory(|p| p.rate(RateRule::new(Rate::new(1, ms(3_600_000)), 2))), 7200 * SECOND);
     let long = |p: redial_core::Draft| {
         let rule = redial_core::admit::BreakerRule::default().open_for(ms(36_000_000), 0.5);

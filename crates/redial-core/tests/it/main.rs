@@ -4,6 +4,7 @@
 mod breaker;
 mod budget;
 mod call;
+mod earned;
 mod events;
 mod fast_path;
 mod fleet;
@@ -12,6 +13,7 @@ mod hint;
 mod lease;
 mod limits;
 mod literature;
+mod pace;
 mod peers;
 mod policy;
 mod policy_text;

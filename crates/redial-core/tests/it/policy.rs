@@ -1,7 +1,7 @@
 use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
-use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, StallRule, ThrottleRule};
 use redial_core::fleet::{Location, Secret};
 use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Policy, Preset, Rate, WorstCase};
@@ -75,6 +75,9 @@ fn hedges_are_checked() {
     for (multiple, text) in [(0.0, "0"), (1_001.0, "1001"), (f64::NAN, "NaN")] {
         rejects("hedge.multiple", text, |p| p.hedge(rule(0.5).multiple(multiple)));
     }
+    for (ratio, text) in [(0.0, "0"), (1.0, "1"), (f64::NAN, "NaN")] {
+        rejects("hedge.share", text, |p| p.hedge(HedgeRule::share(ratio)));
+    }
     rejects("hedge.most", "0", |p| p.hedge(rule(0.5).at_most(0)));
     rejects("hedge.most", "11", |p| p.hedge(rule(0.5).at_most(11)));
 }
@@ -108,6 +111,16 @@ fn other_budgets_are_checked() {
     rejects("budget.tokens.cost", "11", tokens(TokenBudget::new(10, 11)));
     rejects("budget.tokens.timeout_cost", "11", tokens(TokenBudget::new(10, 1).timeout_cost(11)));
     rejects("budget.tokens.throttled_cost", "0", tokens(TokenBudget::new(10, 1).throttled_cost(0)));
+    let ten = TokenBudget::new(10, 1);
+    rejects("budget.tokens.opening", "11", tokens(ten.opening(11)));
+    rejects("budget.tokens.bonus", "11", tokens(ten.bonus(11)));
+    rejects("budget.tokens.bootstrap", "1000001", tokens(ten.bootstrap(1_000_001)));
+    rejects("budget.tokens.floor", "0", tokens(ten.floor(Rate::ZERO)));
+    rejects("budget.tokens.floor", "0s", tokens(ten.floor(Rate::new(1, Duration::ZERO))));
+    for (times, text) in [(0.9, "0.9"), (1_001.0, "1001"), (f64::NAN, "NaN")] {
+        rejects("budget.tokens.slowdown", text, tokens(ten.slowdown(times)));
+    }
+    policy(tokens(ten.opening(0).bootstrap(1_000_000).bonus(10).slowdown(1.0)));
     let grpc = |max, ratio| {
         move |p: Draft| p.budget(Budget::Throttling(ThrottlingBudget::new(max, ratio)))
     };
@@ -127,6 +140,7 @@ fn only_a_window_has_a_fleet() {
     rejects("fleet", "\"a b\"", |p| p.fleet("a b"));
     rejects("fleet", "none", |p| p.fleet("none"));
     rejects("fleet", "shop", |p| p.budget(Budget::None).fleet("shop"));
+    rejects("fleet", "shop", |p| p.fleet("shop"));
     assert_eq!(policy(|p| p.fleet("shop")).fleet(), Some("shop"));
 }
 
@@ -203,6 +217,10 @@ fn guards_are_checked() {
     rejects("concurrency", "0", |p| p.concurrency(0));
     rejects("cooldown.every", "0s", |p| p.cooldown(CoolDownRule::every(Duration::ZERO)));
     rejects("cooldown.places", "0", |p| p.cooldown(CoolDownRule::every(ms(1)).places(0)));
+    rejects("stall.timeouts", "0", |p| p.stall(StallRule::default().timeouts(0)));
+    for (most, text) in [(-0.1, "-0.1"), (1.1, "1.1"), (f64::NAN, "NaN")] {
+        rejects("stall.most", text, |p| p.stall(StallRule::most(most)));
+    }
 }
 
 #[test]
@@ -235,9 +253,18 @@ fn presets_are_valid_and_have_the_documented_values() {
     let patient = Preset::FraudScore.draft().without_attempt_timeout().build().unwrap();
     assert_eq!(patient.attempt_timeout(), None);
     assert!(Policy::from(Preset::PaymentProcessor).requires_key());
+    for preset in Preset::ALL {
+        let (policy, standard) = (Policy::from(preset), Policy::standard());
+        let old = [Preset::Standard01, Preset::FraudScore, Preset::PaymentProcessor];
+        let rules = |policy: &Policy| (policy.hedge().copied(), policy.stall().copied());
+        let (ratio, expected) = if old.contains(&preset) {
+            (Some(0.1), (None, None))
+        } else {
+            (None, rules(&standard))
+        };
+        assert_eq!((policy.budget().ratio(), rules(&policy)), (ratio, expected), "{preset:?}");
+    }
     assert_eq!(Policy::standard().deadline(), Some(Duration::from_secs(10)));
-    assert_eq!(Policy::standard().budget().ratio(), None);
-    assert_eq!(Policy::from(Preset::Standard01).budget().ratio(), Some(0.1));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
-use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, StallRule, ThrottleRule};
 use redial_core::decide::{Class, Failure, RetryOn};
 use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{DurationText, NEVER, Policy, Preset, Rate, parse_duration};
@@ -53,16 +53,44 @@ fn every_kind_of_budget_is_read() {
         Budget::Throttling(ThrottlingBudget::new(10, 0.1))
     );
     assert_eq!(budget("budget = \"none\""), Budget::None);
+    assert_eq!(
+        budget(
+            "budget.tokens = { capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, \
+             bootstrap = 40, bonus = 10, slowdown = 3.0, floor = \"1/30s\" }"
+        ),
+        Budget::Tokens(TokenBudget::earned())
+    );
 }
 
 #[test]
-fn both_kinds_of_hedge_are_read() {
+fn every_kind_of_hedge_is_read() {
     let hedge = |text: &str| toml::from_str::<Policy>(text).unwrap().hedge().copied();
     assert_eq!(hedge("hedge = { after = \"200ms\" }"), Some(HedgeRule::after(ms(200))));
     let learnt = HedgeRule::quantile(0.95).multiple(1.5).at_most(2);
     assert_eq!(hedge("hedge = { quantile = 0.95, multiple = 1.5, most = 2 }"), Some(learnt));
+    let share = HedgeRule::share(0.25).at_most(3).if_overtaken();
+    assert_eq!(hedge("hedge = { share = 0.25, most = 3, overtaken = true }"), Some(share));
     assert_eq!(hedge("hedge = \"none\""), None);
     assert_eq!(hedge(""), Some(HedgeRule::share(1.0 / 3.0).at_most(3).if_overtaken()));
+}
+
+#[test]
+fn rules_that_are_on_by_default_can_be_switched_off() {
+    let off = Policy::standard().edit().without_hedge().without_stall().build().unwrap();
+    let toml = toml::to_string(&off).unwrap();
+    assert!(toml.contains("hedge = \"none\"") && toml.contains("stall = \"none\""), "{toml}");
+    assert_eq!(toml::from_str::<Policy>(&toml).unwrap(), off);
+    let json = serde_json::to_string(&off).unwrap();
+    assert!(json.contains(r#""hedge":"none""#) && json.contains(r#""stall":"none""#), "{json}");
+    assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), off);
+
+    let null = serde_json::from_str::<Policy>(r#"{"hedge":null,"stall":null}"#).unwrap();
+    assert_eq!(null, off);
+
+    let stall = |text: &str| toml::from_str::<Policy>(text).unwrap().stall().copied();
+    assert_eq!(stall("stall = {}"), Some(StallRule::default()));
+    let rule = StallRule::most(0.25).timeouts(9);
+    assert_eq!(stall("stall = { timeouts = 9, most = 0.25 }"), Some(rule));
 }
 
 #[test]
@@ -126,6 +154,15 @@ fn errors_name_the_mistake() {
         &["more than one of `after`, `quantile` and `share`"],
     );
     rejects("hedge = { quantile = 95 }", &["hedge.quantile is 95", "below 1"]);
+    rejects("hedge = { share = 1.5 }", &["hedge.share is 1.5", "below 1"]);
+    rejects("hedge = { quantile = 0.9, share = 0.5 }", &["more than one of"]);
+    rejects("hedge = \"off\"", &["off", "a table, or \"none\""]);
+    rejects("hedge = false", &["hedge = false", "a table, or \"none\""]);
+    rejects("stall = { most = 2.0 }", &["stall.most is 2", "from 0 to 1"]);
+    rejects("stall = { timeout = 5 }", &["timeout", "expected `timeouts` or `most`"]);
+    rejects("budget.tokens = { opening = 501 }", &["budget.tokens.opening is 501", "500"]);
+    rejects("budget.tokens = { floor = \"often\" }", &["often", "10/s"]);
+    rejects("budget.tokens = { slowdown = 0.5 }", &["budget.tokens.slowdown is 0.5"]);
 }
 
 #[test]
@@ -204,6 +241,12 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             }
         ),
         (10..1000_u32, 1..=10_u32).prop_map(|(c, n)| Budget::Tokens(TokenBudget::new(c, n))),
+        (10..1000_u32, 0..=10_u32, 1.0..=1000.0, 1..9_u32).prop_map(
+            |(capacity, n, times, floor)| {
+                let budget = TokenBudget::new(capacity, 10).opening(n).bootstrap(n).bonus(n);
+                Budget::Tokens(budget.slowdown(times).floor(Rate::new(floor, ms(1_500))))
+            }
+        ),
         (1..=1000_u32, 0.001..9.0)
             .prop_map(|(c, r)| Budget::Throttling(ThrottlingBudget::new(c, r))),
         (0.0..=1.0, 1..9_u32).prop_map(|(r, f)| Budget::Inflight(InflightBudget::new(r, f))),
@@ -230,7 +273,10 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 draft = draft.throttle(ThrottleRule::k(factor)).without_deadline();
             }
             if breaker ^ rate {
-                draft = draft.hedge(HedgeRule::after(base));
+                draft = draft.hedge(HedgeRule::after(base)).without_stall();
+            } else if rate {
+                draft = draft.stall(StallRule::most(1.0 / factor).timeouts(n));
+                draft = draft.hedge(HedgeRule::share(0.5 / factor).if_overtaken());
             }
             if rate {
                 let rule = RateRule::new(Rate::per_second(n), n);

@@ -6,7 +6,7 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, Saved, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Call, Nanos, Rate, Verdict};
+use redial_core::{Call, Nanos, Policy, Rate, Verdict};
 
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
@@ -49,6 +49,10 @@ fn budgets() -> impl Strategy<Value = Budget> {
     prop_oneof![
         4 => window,
         1 => (1..50_u32).prop_map(|capacity| Budget::Tokens(TokenBudget::new(capacity, 1))),
+        2 => (2..50_u32, 0..3_u32, 1..20_000_u64).prop_map(|(capacity, n, floor)| {
+            let budget = TokenBudget::new(capacity, 1).timeout_cost(2).opening(n).bootstrap(n);
+            Budget::Tokens(budget.bonus(n.min(capacity)).floor(Rate::new(1, ms(floor))))
+        }),
         1 => (2..50_u32).prop_map(|capacity| {
             Budget::Throttling(ThrottlingBudget::new(capacity, 0.5))
         }),
@@ -141,9 +145,36 @@ fn a_state_of_another_kind_or_length_is_refused() {
         assert!(!window.restore(&other.save()));
         assert_eq!(window.save(), before);
     }
+    let mut tokens = Guards::new(&Policy::standard(), 1, 0);
+    assert!(!tokens.restore(&before), "nor does a bucket continue a window");
     let mut other_numbers = guards(Budget::Window(WindowBudget::ratio(0.5)));
     assert!(other_numbers.restore(&before));
     assert_eq!(other_numbers.balance(0), Some(60), "the same calls, under the new ratio");
+}
+
+#[test]
+fn a_bucket_continues_with_what_the_last_process_left() {
+    let guards = || Guards::new(&Policy::standard(), 1, 0);
+    let charge = |guards: &Guards, now| guards.withdraw_up_to(1, Class::Reset, now);
+    let (first, mut next) = (guards(), guards());
+    assert_eq!((first.balance(0), charge(&first, 0), charge(&first, 0)), (Some(3), 1, 1));
+    assert!(next.restore(&first.save()));
+    assert_eq!(next.balance(0), Some(1), "the rest of the bootstrap");
+    assert_eq!((charge(&next, SECOND), charge(&next, SECOND)), (1, 0));
+    let mut last = guards();
+    assert!(last.restore(&next.save()));
+    let floor = [0, 30, 31, 61].map(|seconds| charge(&last, seconds * SECOND));
+    assert_eq!(floor, [0, 0, 1, 1], "30 s after the refusal of another process");
+
+    let mut words = guards().save().words();
+    assert_eq!((words[1], words[2]), (20, 40));
+    (words[1], words[2]) = (u64::MAX, u64::MAX);
+    assert!(last.restore(&Saved::from_words(&words)));
+    assert_eq!(last.balance(0), Some(10 + 2), "no more than a bucket can hold");
+    let level_only = [2, 100].into_iter().chain(std::iter::repeat(0));
+    let level_only = Vec::from_iter(level_only.take(Saved::WORDS)).try_into().unwrap();
+    assert!(last.restore(&Saved::from_words(&level_only)));
+    assert_eq!(last.balance(0), Some(5), "of a version without a bootstrap");
 }
 
 #[test]

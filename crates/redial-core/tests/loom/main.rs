@@ -3,6 +3,7 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a model that cannot continue panics")]
 
+mod earned;
 mod turnstile;
 
 use std::time::Duration;

@@ -34,7 +34,7 @@ mod routes;
 mod setting;
 
 use redial_core::fleet::Location;
-use redial_core::{Nanos, Policy, Rate};
+use redial_core::{Nanos, Policy, Preset, Rate};
 pub(crate) use routes::{is_method, is_path};
 
 use crate::found::Places;
@@ -92,8 +92,9 @@ impl File {
             |entry: &Entry| is_name(entry) || ["policy", "route", "fleet"].contains(&&*entry.key);
         let only_known = entries.iter().all(is_known);
         let has_field = entries.iter().any(|entry| fields::is_field(&entry.key));
+        let extends = node.get("extends").and_then(Node::text).and_then(Preset::from_name);
         entries.iter().any(|entry| fields::is_distinctive(&entry.key))
-            || only_known && (policies.is_some() || has_field)
+            || only_known && (policies.is_some() || has_field || extends.is_some())
     }
 }
 

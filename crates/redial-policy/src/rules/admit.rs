@@ -77,9 +77,9 @@ pub fn per_second(rate: Rate) -> f64 {
 
 fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     // A floor of less than one retry in a window's ttl is invalid.
-    let (floor, field, longest) = match *case.retrying()?.budget() {
-        Budget::Window(budget) => (budget.floor, "budget.window.floor", budget.ttl),
-        Budget::Tokens(budget) => (budget.floor?, "budget.tokens.floor", LONGEST),
+    let (floor, field, longest, nothing) = match *case.retrying()?.budget() {
+        Budget::Window(budget) => (budget.floor, "budget.window.floor", budget.ttl, "0/s"),
+        Budget::Tokens(budget) => (budget.floor?, "budget.tokens.floor", LONGEST, "none"),
         Budget::None | Budget::Throttling(_) | Budget::Inflight(_) => return None,
     };
     let (clients, capacity) = (case.floors()?, case.setting().capacity?);
@@ -97,7 +97,7 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
     let (floor, end) = if per > longest as f64 / 1e9 {
-        ("0/s".to_owned(), ": there are too many clients for a floor")
+        (nothing.to_owned(), ": there are too many clients for a floor")
     } else if per > 1.0 {
         (format!("{count}/{per}s"), " or less")
     } else {

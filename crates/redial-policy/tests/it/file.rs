@@ -85,7 +85,8 @@ fn presets_are_printed_without_defaults() {
          require_key = true\n\
          stall = \"none\"\n\
          backoff = { base = \"500ms\", cap = \"20s\" }\n\
-         budget = { window = {} }\n"
+         budget = { window = {} }\n\
+         breaker = {}\n"
     );
     for preset in Preset::ALL {
         assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
@@ -191,6 +192,8 @@ fn every_field_has_its_place() {
 #[test]
 fn policy_files_are_toml() {
     assert_eq!(found("x.toml", "attempts = 3").len(), 1);
+    assert_eq!(found("x.toml", "extends = 'standard'").len(), 1);
+    assert!(found("x.toml", "extends = './base.toml'").is_empty());
     assert!(found("x.toml", "[package]\nname = 'x'").is_empty());
     assert!(found("x.yaml", "policy: {a: {attempts: 3}}").is_empty());
     assert!(found("x.json", "{\"policy\": {\"a\": {}}}").is_empty());

@@ -7,7 +7,7 @@ use redial_core::admit::RateRule;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, Policy, Rate, Stop};
+use redial_core::{Draft, Policy, Preset, Rate, Stop};
 use redial_queue::{Priority, Reconciled, Reconciler, WorkEvent, WorkQueue};
 use tokio::time::{Instant, sleep};
 
@@ -21,7 +21,7 @@ fn broken() -> Reconciled {
 
 fn policy(draft: impl FnOnce(Draft) -> Draft) -> Policy {
     let plain = Policy::draft().attempts(1000).without_deadline().budget(Budget::None);
-    draft(plain).build().unwrap()
+    draft(plain.without_stall()).build().unwrap()
 }
 
 fn filled(keys: u32) -> WorkQueue<u32> {
@@ -158,6 +158,28 @@ async fn when_everything_is_broken_the_budget_ends_the_retries_and_no_key_is_los
         let woken = before.abs_diff(pool.stats().depth.later);
         assert!(woken < 100, "{woken} come back in second {second}");
     }
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_preset_all_keys_converge_after_an_outage() {
+    let (queue, start) = (filled(200), Instant::now());
+    let runs = Arc::new(AtomicU32::new(0));
+    let pool = Arc::new(Reconciler::new(queue.clone(), Preset::ControlPlane.into()).workers(8));
+    let task = tokio::spawn(Arc::clone(&pool).run({
+        let runs = Arc::clone(&runs);
+        move |_, _| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            let up = start.elapsed() >= Duration::from_secs(60);
+            async move { if up { Reconciled::Done } else { broken() } }
+        }
+    }));
+    sleep(Duration::from_secs(59)).await;
+    // One attempt in 5 to 10 s of rest; three retries of a new budget, and two of its floor.
+    let during = runs.load(Ordering::Relaxed);
+    assert!((7 * 200..=10 * 200).contains(&during), "{during}");
+    sleep(Duration::from_secs(12)).await;
+    assert_eq!((pool.stats().done, pool.stats().depth.later), (200, 0));
     task.abort();
 }
 

@@ -158,6 +158,8 @@ fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
     match policy.budget() {
         Budget::None => Ok(()),
         Budget::Window(window) => window_fits(scenario, policy, window),
+        // A bucket that pays for every retry is as good as none.
+        Budget::Tokens(_) if !scenario.keeps_state(policy) => Ok(()),
         Budget::Tokens(_) => Err(Refused("every instance has a bucket of tokens of its own")),
         Budget::Throttling(_) => {
             Err(Refused("the failures and successes of every instance move its own bucket"))

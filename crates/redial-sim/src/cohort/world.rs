@@ -1,7 +1,7 @@
 //! The cohort engine: one tick after the other.
 
 use redial_core::Policy;
-use redial_core::admit::budget::{Budget, Deposit};
+use redial_core::admit::budget::{Account, Budget, Deposit};
 use redial_core::admit::{Guards, RateLimit};
 use redial_core::decide::Class;
 
@@ -87,7 +87,11 @@ impl<'a> World<'a> {
             limit: plan.limit.map(|rule| RateLimit::new(&rule)),
             errors: scenario.backend.errors,
             lost_replies: scenario.backend.lost_replies,
-            guards: Guards::fleet(&subject.policy, ledgers),
+            guards: if fleet.is_some() || scenario.keeps_state(&subject.policy) {
+                Guards::fleet(&subject.policy, ledgers)
+            } else {
+                Guards::sharing(&subject.policy, &Account::new(&Budget::None, 1), 0)
+            },
             deposits,
             requests: Ring::new(latency, rows),
             replies: Ring::new(latency, rows),

@@ -130,7 +130,7 @@ impl Scenario {
         if !timeouts || policy.stall().is_some_and(too_few) {
             draft = draft.without_stall();
         }
-        if !hedges(policy).is_some_and(|rule| !(once && rule.overtaken)) {
+        if hedges(policy).is_none_or(|rule| once && rule.overtaken) {
             draft = draft.without_hedge();
         }
         draft.build().unwrap_or_else(|_| policy.clone())

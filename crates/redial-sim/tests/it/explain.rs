@@ -256,6 +256,18 @@ fn the_seed_determines_the_waits_of_calls_and_runs() {
 }
 
 #[test]
+fn calls_are_held_back_after_timeouts_in_a_row() {
+    let draft = plain().attempts(1).attempt_timeout(ms(100));
+    let stalled = |script: &str| {
+        let steps = ask(draft.clone(), script, |_| {}).steps;
+        steps.iter().filter(|step| step.ruling == Ruling::Stop(Stop::Stalled)).count()
+    };
+    assert_eq!(stalled("timeout; timeout; timeout; timeout; timeout"), 0);
+    let many = "timeout; ".repeat(104) + "timeout";
+    assert!((35..65).contains(&stalled(&many)), "half of a hundred: {}", stalled(&many));
+}
+
+#[test]
 fn an_invalid_script_is_refused() {
     let check = |text: &str, expected: ScriptError| {
         assert_eq!(text.parse::<Script>().unwrap_err(), expected, "{text}");

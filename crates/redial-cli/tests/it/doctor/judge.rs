@@ -126,6 +126,7 @@ fn symptoms_are_found() {
             "14",
         ),
         ("redial_stops_total{upstream=\"api\",reason=\"unsafe\"} 15", Symptom::Unsafe, "15"),
+        ("redial_stops_total{upstream=\"api\",reason=\"stalled\"} 16", Symptom::Stalled, "16"),
         (
             "redial_stops_total{upstream=\"api\",reason=\"attempts\"} 16",
             Symptom::AttemptsUsed,

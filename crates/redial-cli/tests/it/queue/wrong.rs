@@ -27,7 +27,7 @@ fn the_store_must_be_named_and_valid() {
 #[test]
 fn wrong_usage_is_reported_before_any_work() {
     let lab = Lab::new();
-    let fleet = "[policy.a]\nfleet = 'shop'\n[fleet.shop]\nredis = 'redis://h'";
+    let fleet = "[policy.a]\nfleet = 'shop'\nbudget.window = {}\n[fleet.shop]\nredis = 'redis://h'";
     lab.scratch.file("fleet.toml", fleet);
     for (args, says) in [
         (&["queue", "work", "--policy", "fleet.toml"][..], "fleet is shop, but must be unset"),

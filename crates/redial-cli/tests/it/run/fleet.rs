@@ -237,7 +237,8 @@ fn a_password_that_is_not_text_is_not_repeated() {
     let lab = Lab::new();
     let policy = lab.path("fleet.toml");
     let fleet = "[fleet.shop]\nredis = 'redis://h'\npassword = { env = 'REDIS_PASSWORD' }";
-    fs::write(&policy, format!("[policy.a]\nfleet = 'shop'\n{fleet}")).unwrap();
+    fs::write(&policy, format!("[policy.a]\nfleet = 'shop'\nbudget.window = {{}}\n{fleet}"))
+        .unwrap();
     let mut command = lab.command(&["--policy", policy.to_str().unwrap()], "echo x >> count");
     command.env("REDIS_PASSWORD", OsStr::from_bytes(b"hush\xff"));
     let output = command.output().unwrap();

@@ -1,7 +1,8 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
-use super::{Budget, Lease, Ledger, WindowBudget};
+use super::{Budget, Lease, Ledger, Saved, WindowBudget};
+use crate::admit::Guards;
 use crate::decide::Class;
 use crate::units::Nanos;
 
@@ -41,5 +42,52 @@ impl Account {
     /// How many retries it would grant right now; `None` without a limit.
     pub fn balance(&self, now: Nanos) -> Option<u64> {
         self.0.balance(now)
+    }
+}
+
+/// The budget of guards.
+impl Guards {
+    /// The account of the budget, to be shared.
+    pub fn account(&self) -> Account {
+        Account(Arc::clone(&self.ledger))
+    }
+
+    /// Equal for guards that share the account of one budget.
+    pub fn account_id(&self) -> usize {
+        Arc::as_ptr(&self.ledger) as usize
+    }
+
+    /// How many retries the budget would grant right now; `None` without a budget.
+    pub fn balance(&self, now: Nanos) -> Option<u64> {
+        self.ledger.balance(now)
+    }
+
+    /// The lease from a fleet's budget, if these guards share one.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.ledger.lease()
+    }
+
+    /// The state of the budget, for the next process that shares it. The other guards are not part of it.
+    pub fn save(&self) -> Saved {
+        self.ledger.save()
+    }
+
+    /// Continues from the state that another process saved. Returns `false`, and changes nothing, if it belongs to another
+    /// kind of budget, or to a window of another length; or if the budget is shared.
+    pub fn restore(&mut self, saved: &Saved) -> bool {
+        Arc::get_mut(&mut self.ledger).is_some_and(|ledger| ledger.restore(saved))
+    }
+
+    /// Deposits for `n` calls at once. Only windows take deposits.
+    #[inline(always)]
+    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+        self.ledger.deposit(stripe, n, now);
+    }
+
+    /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted. A
+    /// budget that counts attempts in flight is read, not charged.
+    #[inline]
+    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        self.ledger.withdraw_up_to(n, class, now)
     }
 }

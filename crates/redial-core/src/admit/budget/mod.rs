@@ -23,6 +23,8 @@ pub use saved::Saved;
 pub use tokens::{ThrottlingBudget, TokenBudget};
 pub use window::{Deposit, WindowBudget};
 
+use alloc::boxed::Box;
+
 use crate::decide::Class;
 use crate::units::Nanos;
 use inflight::Inflight;
@@ -69,11 +71,11 @@ pub(crate) struct Charge(u32);
 
 /// The state behind a [`Budget`]. Every kind has the same hooks.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a process has few ledgers, and every call reads one")]
 #[repr(u8)]
 pub(crate) enum Ledger {
     None,
-    Window(Window),
+    /// Boxed, because its ring is large, and a simulator has many ledgers.
+    Window(Box<Window>),
     Tokens(Tokens),
     Throttling(Throttling),
     Inflight(Inflight),
@@ -84,7 +86,7 @@ impl Ledger {
     pub(crate) fn new(budget: &Budget, stripes: usize) -> Self {
         match budget {
             Budget::None => Self::None,
-            Budget::Window(budget) => Self::Window(Window::new(budget, stripes)),
+            Budget::Window(budget) => Self::Window(Box::new(Window::new(budget, stripes))),
             Budget::Tokens(budget) => Self::Tokens(Tokens::new(budget)),
             Budget::Throttling(budget) => Self::Throttling(Throttling::new(budget)),
             Budget::Inflight(budget) => Self::Inflight(Inflight::new(budget)),
@@ -136,6 +138,11 @@ impl Ledger {
         }
     }
 
+    /// Charges a retry that only the floor may pay for.
+    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
+        if let Self::Tokens(tokens) = self { tokens.charge_floor(now) } else { None }
+    }
+
     /// Withdraws for up to `n` retries at once, and returns how many were granted.
     #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
@@ -149,7 +156,7 @@ impl Ledger {
     fn withdraw_elsewhere(&self, n: u64, class: Class, now: Nanos) -> u64 {
         match self {
             Self::Lease(lease) => lease.withdraw_up_to(n, now),
-            Self::Tokens(tokens) => tokens.withdraw_up_to(n, class),
+            Self::Tokens(tokens) => tokens.withdraw_up_to(n, class, now),
             Self::Inflight(inflight) => n.min(inflight.balance()),
             Self::Throttling(throttling) => n * u64::from(throttling.open()),
             Self::None | Self::Window(_) => n,
@@ -232,6 +239,11 @@ impl Ledger {
     /// The lease from a fleet's budget, if it is one.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         if let Self::Lease(lease) = self { Some(lease) } else { None }
+    }
+
+    /// No retry is to be paid for while successes take more than this many times as long as usual.
+    pub(crate) fn slowdown(&self) -> Option<f64> {
+        if let Self::Tokens(tokens) = self { tokens.slowdown() } else { None }
     }
 
     /// Whether calls in flight are counted.

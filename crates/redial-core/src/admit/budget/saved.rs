@@ -2,7 +2,7 @@
 //! one, processes take turns, and each continues from the state that the previous one saved: the state of a
 //! [`Ledger`] as a fixed number of words.
 
-use super::{Inflight, Ledger, Throttling, Tokens, Window};
+use super::{Inflight, Ledger, Throttling, Window};
 use crate::admit::sliding::RING;
 
 /// The words of the largest state, that of a window: the length of a slice, the slices begun, four counters, and three
@@ -52,7 +52,8 @@ impl Ledger {
         match self {
             Self::None | Self::Lease(_) => {}
             Self::Window(window) => window.save(&mut account),
-            Self::Tokens(Tokens { level, .. }) | Self::Throttling(Throttling { level, .. }) => {
+            Self::Tokens(tokens) => account[..3].copy_from_slice(&tokens.save()),
+            Self::Throttling(Throttling { level, .. }) => {
                 account[0] = u64::from(level.load(crate::sync::Ordering::Acquire));
             }
             Self::Inflight(Inflight { counts, .. }) => {
@@ -71,7 +72,9 @@ impl Ledger {
         match self {
             Self::None | Self::Lease(_) => {}
             Self::Window(window) => return Window::restore(window, &saved.account),
-            Self::Tokens(tokens) => return tokens.restore(first),
+            Self::Tokens(tokens) => {
+                return tokens.restore(core::array::from_fn(|i| saved.account[i]));
+            }
             Self::Throttling(throttling) => return throttling.restore(first),
             Self::Inflight(inflight) => {
                 inflight.counts.store(first, crate::sync::Ordering::Release);

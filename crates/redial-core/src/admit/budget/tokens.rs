@@ -3,21 +3,21 @@
 use super::Charge;
 use crate::decide::Class;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{Nanos, Rate, SECOND};
+use crate::units::{NEVER, Nanos, Rate, SECOND};
 
 /// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure; a success returns what its own
 /// retry cost, or one token if it needed none.
 ///
-/// With a bonus, retries that succeed pay for further ones: [`TokenBudget::earned`]. Retries that fail are then bounded by
-/// what has succeeded, whatever the number of calls:
+/// With a bonus, retries that succeed pay for further ones: [`TokenBudget::earned`]. In any case, what has succeeded
+/// bounds the retries that fail, whatever the number of calls:
 ///
 /// ```text
-/// cost · failed retries ≤ opening + bootstrap + successes without a retry + bonus · retries that succeeded
-///                         + cost · (1 + floor · time)
+/// tokens of failed retries ≤ opening + bootstrap + successes without a retry + bonus · retries that succeeded
+///                            + cost · floor · time
 /// ```
 ///
-/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bonus, and no
-/// regard to how slow the destination is.
+/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bootstrap,
+/// bonus, slowdown or floor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -30,22 +30,22 @@ pub struct TokenBudget {
     pub timeout_cost: u32,
     /// The cost of a retry after throttling.
     pub throttled_cost: u32,
-    /// What is in the bucket at first. `None` is a full bucket.
+    /// The tokens in the bucket at first. `None` is a full bucket.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub opening: Option<u32>,
-    /// What a new process has besides, until something succeeds. It does not pay for retries after timeouts: when a
-    /// destination stands still, many new processes would all have some.
+    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts:
+    /// many new processes would all send them to a destination that stands still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bootstrap: u32,
-    /// What a retry that succeeds earns, besides its cost.
+    /// The tokens that a retry earns if it succeeds, besides its cost.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bonus: u32,
     /// No retry is paid for while successes take more than this many times as long as usual: the destination is
     /// saturated, and a retry would displace another call. `None` is never.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub slowdown: Option<f64>,
-    /// Retries that are allowed although the bucket is empty, so that a process with little else to do can find out that
-    /// its destination is back.
+    /// Retries that are allowed although the bucket is empty, counted from the first refusal. Without them, a process with
+    /// little traffic could not find out that its destination is back.
     #[cfg_attr(
         feature = "serde",
         serde(with = "crate::text::rate_or_none", skip_serializing_if = "Option::is_none")
@@ -55,8 +55,8 @@ pub struct TokenBudget {
 
 #[cfg(feature = "serde")]
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(bonus: &u32) -> bool {
-    *bonus == 0
+fn is_zero(tokens: &u32) -> bool {
+    *tokens == 0
 }
 
 impl Default for TokenBudget {
@@ -82,9 +82,9 @@ impl TokenBudget {
     }
 
     /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
-    /// opens with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
-    /// retries that succeed; one after a timeout counts double. An empty bucket still allows one in 30 s. Nothing is paid
-    /// for while successes take three times as long as usual.
+    /// starts with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
+    /// retries that succeed. A retry after a timeout counts double. An empty bucket allows one retry in 30 s. Nothing is
+    /// paid for while successes take more than three times as long as usual.
     pub fn earned() -> Self {
         let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
         tokens.slowdown(3.0).floor(Rate { count: 1, per: 30 * SECOND })
@@ -100,17 +100,17 @@ impl TokenBudget {
         Self { throttled_cost: cost, ..self }
     }
 
-    /// Sets what is in the bucket at first.
+    /// Sets the tokens in the bucket at first.
     pub fn opening(self, tokens: u32) -> Self {
         Self { opening: Some(tokens), ..self }
     }
 
-    /// Sets what a new process has besides, until something succeeds.
+    /// Sets the tokens that a new process has besides, until something succeeds.
     pub fn bootstrap(self, tokens: u32) -> Self {
         Self { bootstrap: tokens, ..self }
     }
 
-    /// Sets what a retry that succeeds earns, besides its cost.
+    /// Sets the tokens that a retry earns if it succeeds, besides its cost.
     pub fn bonus(self, tokens: u32) -> Self {
         Self { bonus: tokens, ..self }
     }
@@ -120,7 +120,16 @@ impl TokenBudget {
         Self { slowdown: Some(times), ..self }
     }
 
-    /// Allows so many retries although the bucket is empty.
+    /// How long a bucket that a new one replaces must have been idle. The replacement then allows no more than the floor
+    /// would have; less than an hour would be short for clients that make a call now and then.
+    pub(crate) fn memory(&self) -> Nanos {
+        let new = self.opening.unwrap_or(self.capacity).saturating_add(self.bootstrap);
+        let retries = u64::from(new.div_ceil(self.cost.max(1)));
+        let interval = self.floor.map_or(NEVER, Rate::interval);
+        interval.saturating_mul(retries).max(3600 * SECOND)
+    }
+
+    /// Sets how many retries are allowed although the bucket is empty.
     pub fn floor(self, floor: Rate) -> Self {
         Self { floor: Some(floor), ..self }
     }
@@ -129,22 +138,48 @@ impl TokenBudget {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     budget: TokenBudget,
-    pub(super) level: AtomicU32,
-    /// What is left of the bootstrap.
-    bootstrap: AtomicU32,
+    /// A [`Held`], in one word: a retry is paid from the bucket or from the bootstrap, and a success that fills the one
+    /// ends the other.
+    held: AtomicU64,
     /// When an empty bucket allows the next retry; 0 if it has refused none.
     free_at: AtomicU64,
 }
 
+/// The tokens of a bucket, and what is left of the bootstrap.
+#[derive(Clone, Copy)]
+struct Held {
+    tokens: u32,
+    bootstrap: u32,
+}
+
+impl Held {
+    fn of(word: u64) -> Self {
+        Self { tokens: word as u32, bootstrap: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.bootstrap) << 32 | u64::from(self.tokens)
+    }
+
+    /// Pays from the bucket, or else from the bootstrap.
+    fn pay(self, cost: u32, class: Class) -> Option<Self> {
+        if let Some(tokens) = self.tokens.checked_sub(cost) {
+            return Some(Self { tokens, ..self });
+        }
+        let bootstrap = self.bootstrap.checked_sub(cost).filter(|_| class != Class::Timeout)?;
+        Some(Self { bootstrap, ..self })
+    }
+
+    fn fill(self, tokens: u32, capacity: u32) -> Self {
+        Self { tokens: self.tokens.saturating_add(tokens).min(capacity), ..self }
+    }
+}
+
 impl Tokens {
     pub(crate) fn new(budget: &TokenBudget) -> Self {
-        let opening = budget.opening.unwrap_or(budget.capacity);
-        Self {
-            budget: *budget,
-            level: AtomicU32::new(opening),
-            bootstrap: AtomicU32::new(budget.bootstrap),
-            free_at: AtomicU64::new(0),
-        }
+        let tokens = budget.opening.unwrap_or(budget.capacity);
+        let held = Held { tokens, bootstrap: budget.bootstrap };
+        Self { budget: *budget, held: AtomicU64::new(held.word()), free_at: AtomicU64::new(0) }
     }
 
     fn cost(&self, class: Class) -> u32 {
@@ -155,52 +190,81 @@ impl Tokens {
         }
     }
 
+    fn held(&self) -> Held {
+        Held::of(self.held.load(Ordering::Acquire))
+    }
+
+    pub(super) fn slowdown(&self) -> Option<f64> {
+        self.budget.slowdown
+    }
+
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let cost = self.cost(class);
-        let pays = |from: &AtomicU32| change(from, |level| level.checked_sub(cost));
-        let answered = class != Class::Timeout;
-        let paid = pays(&self.level) || (answered && pays(&self.bootstrap)) || self.is_free(now);
-        paid.then_some(Charge(cost))
+        let pay = |held| Held::of(held).pay(cost, class).map(Held::word);
+        if update(&self.held, pay).is_ok() {
+            return Some(Charge(cost));
+        }
+        self.charge_floor(now)
     }
 
-    /// Whether the floor pays. It counts from the first refusal, so that many new processes do not all have one.
+    /// The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
+    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
+        self.is_free(now).then_some(Charge(self.budget.cost))
+    }
+
+    /// Whether the floor pays. If it paid for the first refusal, each of many new processes would start with one more.
     fn is_free(&self, now: Nanos) -> bool {
         let Some(floor) = self.budget.floor else { return false };
-        let next = now.saturating_add(floor.per / u64::from(floor.count.max(1)));
-        let take = |at: u64| (at == 0 || at <= now).then_some(next);
-        update(&self.free_at, take).is_ok_and(|before| before != 0)
+        let next = now.saturating_add(floor.interval());
+        update(&self.free_at, |at| (at <= now).then_some(next)).is_ok_and(|before| before != 0)
     }
 
-    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class) -> u64 {
-        let cost = u64::from(self.cost(class));
-        let mut granted = 0;
-        change(&self.level, |level| {
-            granted = n.min(u64::from(level) / cost);
-            Some(level - (granted * cost) as u32)
-        });
-        granted
+    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        (0..n).take_while(|_| self.charge(class, now).is_some()).count() as u64
     }
 
-    /// Every success earns one token, and one of a retry its cost and the bonus instead.
+    /// A success without a retry earns one token. That of a retry earns its charge and the bonus. Most successes find a
+    /// full bucket, and write nothing.
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>) {
-        let earned = charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus));
-        if fill(&self.level, earned, self.budget.capacity) {
-            self.bootstrap.store(0, Ordering::Release);
+        if self.held.load(Ordering::Relaxed) != u64::from(self.budget.capacity) {
+            self.earn(charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus)));
         }
     }
 
+    #[inline(never)]
+    fn earn(&self, tokens: u32) {
+        let capacity = self.budget.capacity;
+        let earn = |held| Held { bootstrap: 0, ..Held::of(held).fill(tokens, capacity) }.word();
+        let _ = update(&self.held, |held| Some(earn(held)));
+    }
+
     pub(crate) fn refund(&self, charge: Charge) {
-        fill(&self.level, charge.0, self.budget.capacity);
+        let fill = |held| Some(Held::of(held).fill(charge.0, self.budget.capacity).word());
+        let _ = update(&self.held, fill);
     }
 
+    /// How many retries could be paid for now, after failures that are neither timeouts nor throttling.
     pub(crate) fn balance(&self) -> u64 {
-        let retries = |from: &AtomicU32| u64::from(from.load(Ordering::Acquire) / self.budget.cost);
-        retries(&self.level) + retries(&self.bootstrap)
+        let Held { tokens, bootstrap } = self.held();
+        u64::from(tokens / self.budget.cost) + u64::from(bootstrap / self.budget.cost)
     }
 
-    pub(super) fn restore(&self, level: u64) -> bool {
-        put(&self.level, level, self.budget.capacity)
+    pub(super) fn save(&self) -> [u64; 3] {
+        let Held { tokens, bootstrap } = self.held();
+        [tokens.into(), bootstrap.into(), self.free_at.load(Ordering::Acquire)]
+    }
+
+    /// The amounts may have been saved under larger limits. The next process is not a new one: it has what the last one
+    /// left of the bootstrap.
+    pub(super) fn restore(&self, [tokens, bootstrap, free_at]: [u64; 3]) -> bool {
+        let held = Held {
+            tokens: at_most(tokens, self.budget.capacity),
+            bootstrap: at_most(bootstrap, self.budget.bootstrap),
+        };
+        self.held.store(held.word(), Ordering::Release);
+        self.free_at.store(free_at, Ordering::Release);
+        true
     }
 }
 
@@ -249,7 +313,13 @@ impl Throttling {
     }
 
     pub(crate) fn succeeded(&self) {
-        fill(&self.level, self.bring, self.capacity);
+        let fill = |level: u32| {
+            (level < self.capacity).then(|| level.saturating_add(self.bring).min(self.capacity))
+        };
+        // A full bucket is not written to, so that most successes write nothing.
+        if self.level.load(Ordering::Relaxed) < self.capacity {
+            change(&self.level, fill);
+        }
     }
 
     /// Each retry follows a failure, which takes its token first.
@@ -259,7 +329,8 @@ impl Throttling {
     }
 
     pub(super) fn restore(&self, level: u64) -> bool {
-        put(&self.level, level, self.capacity)
+        self.level.store(at_most(level, self.capacity), Ordering::Release);
+        true
     }
 }
 
@@ -267,17 +338,6 @@ fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
     level.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
 }
 
-/// A full bucket is not written to, so that most successes write nothing. Returns whether it was written to.
-#[inline(always)]
-fn fill(level: &AtomicU32, amount: u32, capacity: u32) -> bool {
-    level.load(Ordering::Relaxed) < capacity
-        && change(level, |level| {
-            (level < capacity).then(|| level.saturating_add(amount).min(capacity))
-        })
-}
-
-/// The level may have been saved with a larger capacity.
-fn put(level: &AtomicU32, saved: u64, capacity: u32) -> bool {
-    level.store(u32::try_from(saved).unwrap_or(capacity).min(capacity), Ordering::Release);
-    true
+fn at_most(amount: u64, limit: u32) -> u32 {
+    u32::try_from(amount).unwrap_or(limit).min(limit)
 }

@@ -17,8 +17,8 @@ const HEAD: &str = "\
 # For Linkerd. Replace services that are named after their policy.
 ";
 
-/// A policy whose budget can be a share of recent calls becomes the `ServiceProfile` of its host, because only that has a budget; any other
-/// becomes annotations on routes.
+/// A policy whose budget can be a share of recent calls becomes the `ServiceProfile` of its host, because only that has a
+/// budget; any other becomes annotations on routes.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes: Vec<(String, Vec<Note>)> = Vec::new();

@@ -49,7 +49,7 @@ pub fn standard() -> Policy {
 pub(crate) fn draft() -> Draft {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
     let hint = HintRule::honour(Duration::from_secs(24 * 3600), TooLong::Clip);
-    // A budget that only successes fill could hold back the last jobs of a queue for good.
+    // A budget that only successes fill could leave the last jobs of a queue one retry in 30 s.
     let draft = Preset::Standard01.draft().attempts(16).backoff(backoff).hint(hint);
     draft.without_deadline().attempt_timeout(Duration::from_secs(30))
 }

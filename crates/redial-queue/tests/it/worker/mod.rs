@@ -1,6 +1,7 @@
 //! Workers over jobs in a real file.
 
 mod destinations;
+mod earned;
 mod engine;
 mod faulty;
 mod leases;
@@ -25,7 +26,7 @@ use crate::conformance::Shop;
 
 /// Five attempts a millisecond apart, and nothing that refuses.
 fn policy(draft: impl FnOnce(Draft) -> Draft) -> Policy {
-    let plain = Policy::draft().attempts(5).without_deadline().budget(Budget::None);
+    let plain = Policy::draft().attempts(5).without_deadline().budget(Budget::None).without_stall();
     draft(plain.backoff(Backoff::constant(Duration::from_millis(1)))).build().unwrap()
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redial_core::Policy;
+use redial_core::admit::budget::Budget;
 use redial_queue::durable::{Handled, Job, NewJob, Until, WorkerError, is_shortage};
 
 use super::{Log, policy, work, worker};
@@ -55,7 +56,8 @@ async fn a_worker_that_can_do_no_job_stops_with_its_error_and_charges_none() {
 #[tokio::test]
 async fn a_policy_with_a_fleet_is_refused() {
     let shop = sqlite::open().await;
-    let shared = || Policy::draft().fleet("shop").build().unwrap();
+    let window = || Policy::draft().budget(Budget::default());
+    let shared = || window().fleet("shop").build().unwrap();
     let named = worker(&shop).policies([("pay".to_owned(), shared())]);
     for worker in [worker(&shop).policy(shared()), named] {
         let ended = worker.run(|_: Arc<Job>| async { Handled::Done }, pending()).await;

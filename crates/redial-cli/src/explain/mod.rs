@@ -1,15 +1,17 @@
 //! `redial explain`: the verdicts and waits of a policy, step by step.
 
+mod rules;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
 use redial_core::fleet::Location;
-use redial_core::schedule::HedgeDelay;
-use redial_core::{NEVER, Nanos, Policy, parse_duration};
+use redial_core::{Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
+use serde::Serialize;
 
 use crate::policy::Named;
 use crate::text::{aligned, widths};
@@ -100,6 +102,15 @@ fn latency(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    answer: Explanation,
+    /// The budget, the hedges and the stall, in sentences.
+    rules: Vec<String>,
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     let question = Question {
         script: args.outcomes.clone().unwrap_or_default(),
@@ -109,8 +120,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         safety: args.policy.safety(args.safety),
     };
     let answer = explain(&args.policy.policy, &question);
+    let rules = rules::describe(&args.policy.policy);
     if args.json {
-        return writeln!(out, "{}", serde_json::to_string_pretty(&answer)?);
+        return writeln!(out, "{}", serde_json::to_string_pretty(&Answer { answer, rules })?);
     }
     if !answer.steps.is_empty() {
         steps(&answer.steps, out)?;
@@ -118,7 +130,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     waits(&answer, out)?;
     runs(&answer, out)?;
     worst_case(&answer, out)?;
-    hedges(&answer, out)?;
+    rules.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     fleet(&args.policy, out)?;
     args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))
 }
@@ -217,28 +229,6 @@ fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     };
     let (plain, hinted) = (duration::text(plain), duration::text(hinted));
     writeln!(out, "{plain} in all; {hinted} if the server sends hints.")
-}
-
-fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
-    let Some(rule) = answer.policy.hedge() else { return Ok(()) };
-    let delay = match rule.when {
-        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
-        HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
-            format!("the {ratio} quantile of the latencies")
-        }
-        HedgeDelay::Quantile(ratio) => {
-            format!("{} times the {ratio} quantile of the latencies", rule.multiple)
-        }
-        HedgeDelay::Share(ratio) => {
-            format!("{:.2} of the time that is left", ratio * rule.multiple)
-        }
-    };
-    writeln!(
-        out,
-        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe; at most {} at a time.\n\
-         Hedges count as attempts and draw on the budget. The steps and waits above are those without hedges.",
-        rule.most
-    )
 }
 
 fn fleet(subject: &Subject, out: &mut impl Write) -> io::Result<()> {
