@@ -75,7 +75,7 @@ impl<C> Retry<C> {
                     fast.succeed(self);
                     return Ok(value);
                 }
-                judged => (fast.into_session(self), Some(judged)),
+                judged => (fast.hand_over(self), Some(judged)),
             }
         } else {
             (Session::start(self, now, self.latest()), None)

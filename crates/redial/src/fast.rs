@@ -95,7 +95,7 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
 
     /// Hands the attempt over to a session, which settles it.
     #[cold]
-    pub(crate) fn into_session<R: Borrow<Retry<C>>, C>(&mut self, retry: R) -> Session<R, C, K> {
+    pub(crate) fn hand_over<R: Borrow<Retry<C>>, C>(&mut self, retry: R) -> Session<R, C, K> {
         self.meter = None;
         Session::resume(retry, self.started, self.latest)
     }

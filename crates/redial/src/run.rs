@@ -126,12 +126,12 @@ impl<C> Retry<C> {
                 },
             };
             if let Some(start) = &mut start {
-                let call = self.rest(fast.into_session(self), judged, first, start);
+                let call = self.rest(fast.hand_over(self), judged, first, start);
                 return Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>);
             }
             judged.unwrap_or_else(|| judge(self, None))
         };
-        let call = self.failed(fast.into_session(self), judged, &mut op);
+        let call = self.failed(fast.hand_over(self), judged, &mut op);
         Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>)
     }
 

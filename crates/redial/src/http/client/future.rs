@@ -166,7 +166,7 @@ where
     }
 
     fn resume(rest: Rest<S, B>, mut attempt: FastAttempt<Arc<Stripe>, Tokio>) -> Exchange<S, B, R> {
-        let session = attempt.into_session(rest.retry().unkeyed());
+        let session = attempt.hand_over(rest.retry().unkeyed());
         Exchange::new(rest.service, rest.outgoing, session)
     }
 
