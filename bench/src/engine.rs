@@ -17,6 +17,9 @@ const NOTES: &[&str] = &[
     "backon and tokio-retry have neither a budget nor a deadline, tower has no deadline.",
 ];
 
+/// A success is timed once in a millisecond; callgrind makes a millisecond shorter than it is.
+const SAMPLED: Bar = Bar::AtMost(1.05);
+
 const BUSY: &str = "two threads ÷ one, but the machine was busy";
 
 /// Cases with clock reads and allocations in the table.
@@ -68,7 +71,7 @@ fn async_call(costs: &Costs) -> Vec<Line> {
         Line::new("of it the engine, by hand", vec![], costs.of(engine), Bar::AtMost(90.0)),
         Line::new("of it the clock", vec![], costs.of("clock"), Bar::None),
         costs.allocations(&PEERS, call),
-        costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
+        costs.clock_reads(&PEERS, call, SAMPLED),
         Line::new("with a concurrency limit", vec![], costs.of("redial-limited"), Bar::None),
     ]
 }
@@ -129,7 +132,7 @@ fn blocking_call(costs: &Costs) -> Vec<Line> {
         )),
         Line::new("of it the engine, by hand", vec![], costs.of(engine), Bar::AtMost(70.0)),
         costs.allocations(&PEERS, call),
-        costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
+        costs.clock_reads(&PEERS, call, SAMPLED),
     ]
 }
 
