@@ -7,7 +7,7 @@ use redial_core::Call;
 use tower::retry::budget::{Budget, TpsBudget};
 
 use crate::cases;
-use crate::costs::{Costs, part};
+use crate::costs::{Costs, SAMPLED, part};
 use crate::table::{Bar, Line, Report};
 use crate::threads::speed_up;
 
@@ -16,9 +16,6 @@ const NOTES: &[&str] = &[
     "By hand: no runner, no clock. (*) Ours gets the time as an argument, TpsBudget reads a clock.",
     "backon and tokio-retry have neither a budget nor a deadline, tower has no deadline.",
 ];
-
-/// A success is timed once in a millisecond; callgrind makes a millisecond shorter than it is.
-const SAMPLED: Bar = Bar::AtMost(1.05);
 
 const BUSY: &str = "two threads ÷ one, but the machine was busy";
 
