@@ -49,3 +49,25 @@ pub(crate) fn new_call_number() -> u64 {
     CALLS_NUMBERED.set(numbered);
     (stripe() as u64) << 40 | numbered & ((1 << 40) - 1)
 }
+
+// Set while an attempt is dropped because its time is up.
+#[cfg(feature = "tokio")]
+thread_local!(static CUTTING_OFF: Cell<bool> = const { Cell::new(false) });
+
+/// Drops an attempt. If it has `expired`, the guards of its endpoint count a timeout, and not a caller that left.
+#[cfg(feature = "tokio")]
+pub(crate) fn drop_attempt<T>(expired: bool, drop_it: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CUTTING_OFF.set(self.0);
+        }
+    }
+    let _restore = expired.then(|| Restore(CUTTING_OFF.replace(true)));
+    drop_it()
+}
+
+#[cfg(feature = "http-client")]
+pub(crate) fn is_cutting_off() -> bool {
+    CUTTING_OFF.get()
+}
