@@ -149,6 +149,7 @@ fn addresses_in_use_and_loops() {
     two("0.0.0.0:1", "127.0.0.1:1", "127.0.0.1:1 is in use by `a`; use another port");
     two("10.0.0.1:1", "[::]:1", "[::]:1 is in use by `a`; use another port");
     two("[::]:1", "10.0.0.1:1", "10.0.0.1:1 is in use by `a`; use another port");
+    two("[::]:1", "0.0.0.0:1", "0.0.0.0:1 is in use by `a`; use another port");
     two("unix:/a", "unix:/a", "unix:/a is in use by `a`; use another port");
     let admin = "in use by the admin interface; use another port, or write `admin` in [proxy]";
     two("127.0.0.1:1", "0.0.0.0:9900", &format!("0.0.0.0:9900 is {admin}"));
