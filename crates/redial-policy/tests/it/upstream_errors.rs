@@ -145,13 +145,13 @@ fn addresses_in_use_and_loops() {
         let text = format!("[upstream.a]\nto = 'http://a'\nlisten = '{a}'\n{rest}");
         check(&text, &format!("upstream.b.listen: {message}"), &format!("'{b}'"));
     };
-    two("127.0.0.1:1", "localhost:1", "127.0.0.1:1 is in use by `a`; use another port");
-    two("0.0.0.0:1", "127.0.0.1:1", "127.0.0.1:1 is in use by `a`; use another port");
-    two("10.0.0.1:1", "[::]:1", "[::]:1 is in use by `a`; use another port");
-    two("[::]:1", "10.0.0.1:1", "10.0.0.1:1 is in use by `a`; use another port");
-    two("[::]:1", "0.0.0.0:1", "0.0.0.0:1 is in use by `a`; use another port");
-    two("unix:/a", "unix:/a", "unix:/a is in use by `a`; use another port");
-    let admin = "in use by the admin interface; use another port, or write `admin` in [proxy]";
+    two("127.0.0.1:1", "localhost:1", "127.0.0.1:1 is in use by `a`; use another address");
+    two("0.0.0.0:1", "127.0.0.1:1", "127.0.0.1:1 is in use by `a`; use another address");
+    two("10.0.0.1:1", "[::]:1", "[::]:1 is in use by `a`; use another address");
+    two("[::]:1", "10.0.0.1:1", "10.0.0.1:1 is in use by `a`; use another address");
+    two("[::]:1", "0.0.0.0:1", "0.0.0.0:1 is in use by `a`; use another address");
+    two("unix:/a", "unix:/a", "unix:/a is in use by `a`; use another address");
+    let admin = "in use by the admin interface; use another address, or write `admin` in [proxy]";
     two("127.0.0.1:1", "0.0.0.0:9900", &format!("0.0.0.0:9900 is {admin}"));
 
     let looping = |listen: &str, to: &str, target: &str| {
@@ -172,8 +172,13 @@ fn addresses_in_use_and_loops() {
     looping("unix:/a", "unix:/a", "unix:/a");
 }
 
+/// The message about an upstream with these lines.
+fn check_upstream(lines: &str, message: &str, at: &str) {
+    check(&format!("[upstream.a]\nto = 'http://a'\n{lines}"), message, at);
+}
+
 #[test]
-fn values() {
+fn fields_of_upstreams() {
     for (field, message, at) in [
         ("key = 'make'", "upstream.a: unknown field `key`; did you mean `keys`?", "key"),
         (
@@ -209,6 +214,14 @@ fn values() {
             "{ queue = 3 }",
         ),
         ("shed = { limit = 0 }", "upstream.a.shed.limit: must be at least 1, but is 0", "0"),
+    ] {
+        check_upstream(field, message, at);
+    }
+}
+
+#[test]
+fn tables_of_upstreams() {
+    for (field, message, at) in [
         (
             "idempotency = {}",
             "upstream.a.idempotency: missing field `store`; write \"memory\", \"sqlite:FILE\" or \"redis:VARIABLE\"",
@@ -264,6 +277,14 @@ fn values() {
             "upstream.a.listen_tls: missing fields `cert` and `key`; name the files (PEM) of both",
             "{}",
         ),
+    ] {
+        check_upstream(field, message, at);
+    }
+}
+
+#[test]
+fn fields_of_the_proxy() {
+    for (field, message, at) in [
         (
             "[proxy]\nadmin = '0.0.0.0:9900'",
             "proxy.admin: must be on loopback, a Unix socket or \"none\", but is \"0.0.0.0:9900\"; the admin interface has no \
@@ -284,8 +305,12 @@ fn values() {
         ),
         ("[proxy]\nthread = 2", "proxy: unknown field `thread`; did you mean `threads`?", "thread"),
     ] {
-        check(&format!("[upstream.a]\nto = 'http://a'\n{field}"), message, at);
+        check_upstream(field, message, at);
     }
+}
+
+#[test]
+fn lists_and_names_of_targets() {
     check(
         "[upstream.a]\nto = ['http://a', 'http://A:80']",
         "upstream.a.to[1]: http://a is in the list already; remove one of them",

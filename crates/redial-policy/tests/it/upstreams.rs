@@ -141,6 +141,7 @@ fn other_files_with_upstreams_are_not_ours() {
         inputs.add(Source::new("a.toml", text.into()).unwrap(), None).unwrap() > 0
     };
     assert!(is_ours("[upstream.a]\nlisten = '127.0.0.1:1'"));
+    assert!(is_ours("[upstream]\nto = 'http://a'"));
     assert!(is_ours("[polcy.a]\n[upstream.a]\nto = ['http://a']"));
     assert!(!is_ours("upstream = 'origin'\n[remote]"));
     assert!(!is_ours("[server]\n[upstream.a]\naddress = 'a'"));

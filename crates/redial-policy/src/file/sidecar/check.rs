@@ -31,8 +31,8 @@ pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
         if let Some(owner) = listeners.owner(address) {
             let message = format!("{address} is in use by {owner}");
             let help = match owner {
-                Owner::Admin => "use another port, or write `admin` in [proxy]",
-                Owner::Upstream(_) => "use another port",
+                Owner::Admin => "use another address, or write `admin` in [proxy]",
+                Owner::Upstream(_) => "use another address",
             };
             return Err(at(top, upstream, "listen").problem(message).help(help));
         }
