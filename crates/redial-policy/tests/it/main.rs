@@ -17,8 +17,11 @@ mod policies;
 mod rules;
 mod rules_pages;
 mod schema;
+mod sidecars;
 mod suppress;
 mod tree;
+mod upstream_errors;
+mod upstreams;
 mod words;
 
 /// Line and column of a byte, both from 1.
