@@ -1,0 +1,143 @@
+//! Which endpoint gets an attempt: of two that are drawn at random, the one with the lower cost. Attempts of one call go to different endpoints as long as there are any.
+
+use std::future::ready;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use http::{Request, Response, header};
+use redial::http::BoxError;
+use tokio::time::Instant;
+use tower_service::Service;
+
+use crate::body::RequestBody;
+use crate::clock;
+use crate::endpoint::{Endpoint, Lease};
+use crate::pool::{self, ResponseBody};
+
+/// The endpoints of an upstream, as a service. A clone that has been called belongs to one call.
+pub(crate) struct Balance {
+    endpoints: Arc<Endpoints>,
+    tried: Tried,
+}
+
+pub(crate) struct Endpoints {
+    pub(crate) all: Vec<Arc<Endpoint>>,
+    /// A stream of random numbers.
+    draws: AtomicU64,
+}
+
+impl Endpoints {
+    pub(crate) fn new(all: Vec<Arc<Endpoint>>) -> Self {
+        Self { all, draws: AtomicU64::new(0) }
+    }
+
+    fn draw(&self) -> u64 {
+        redial_core::draw(0, self.draws.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An endpoint that is available and that the call has not tried. If it has tried all of them, any that is
+    /// available. `None` if none is.
+    fn choose(&self, tried: &mut Tried) -> Option<&Arc<Endpoint>> {
+        if let [only] = &*self.all {
+            return only.load.is_available().then_some(only);
+        }
+        let now = clock::now();
+        let available = |place: &usize| self.all[*place].load.is_available();
+        let fresh = |place: &usize| available(place) && !tried.contains(*place);
+        let better = |fits: &dyn Fn(&usize) -> bool| self.better_of_two(now, fits);
+        let place = better(&fresh).or_else(|| better(&available))?;
+        tried.insert(place);
+        self.all.get(place)
+    }
+
+    /// Draws two different endpoints that fit, and returns the one with the lower load.
+    fn better_of_two(&self, now: Instant, fits: &dyn Fn(&usize) -> bool) -> Option<usize> {
+        let count = self.all.len();
+        // Most often the first draws fit. Otherwise the next ones do, in the order of the list.
+        let from = |start: usize| (start..count).chain(0..start).filter(fits);
+        let draw = self.draw();
+        let first = from(draw as u32 as usize % count).next()?;
+        let second = from((draw >> 32) as usize % count).find(|place| *place != first);
+        let cost = |place: &usize| self.all[*place].load.cost(now);
+        [Some(first), second].into_iter().flatten().min_by_key(cost)
+    }
+}
+
+/// The endpoints that a call has tried: a set of places, up to 64 exactly.
+///
+/// The layer above keeps one clone of its service for each call, and gives a hedge a clone of that. From then on the set
+/// is shared.
+#[derive(Default)]
+struct Tried {
+    mine: u64,
+    shared: OnceLock<Arc<AtomicU64>>,
+}
+
+impl Tried {
+    fn contains(&self, place: usize) -> bool {
+        let shared = self.shared.get().map_or(0, |shared| shared.load(Ordering::Relaxed));
+        (self.mine | shared) >> (place % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, place: usize) {
+        self.mine |= 1 << (place % 64);
+        if let Some(shared) = self.shared.get() {
+            shared.fetch_or(self.mine, Ordering::Relaxed);
+        }
+    }
+
+    fn share(&self) -> Self {
+        if self.mine == 0 && self.shared.get().is_none() {
+            return Self::default();
+        }
+        let shared = self.shared.get_or_init(|| Arc::new(AtomicU64::new(self.mine)));
+        Self { mine: self.mine, shared: OnceLock::from(Arc::clone(shared)) }
+    }
+}
+
+impl Balance {
+    pub(crate) fn new(endpoints: Arc<Endpoints>) -> Self {
+        Self { endpoints, tried: Tried::default() }
+    }
+}
+
+impl Clone for Balance {
+    fn clone(&self) -> Self {
+        Self { endpoints: Arc::clone(&self.endpoints), tried: self.tried.share() }
+    }
+}
+
+impl Service<Request<RequestBody>> for Balance {
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
+        let Some(endpoint) = self.endpoints.choose(&mut self.tried) else {
+            return Box::pin(ready(Err(all_ejected(self.endpoints.all.len()).into())));
+        };
+        if let Some(host) = &endpoint.host {
+            request.headers_mut().insert(header::HOST, host.clone());
+        }
+        let is_timed = self.endpoints.all.len() > 1;
+        Box::pin(pool::send(Lease::new(Arc::clone(endpoint), is_timed), request))
+    }
+}
+
+/// Nothing was sent, so the request may be sent later, whatever its method.
+#[cold]
+fn all_ejected(endpoints: usize) -> io::Error {
+    let what = match endpoints {
+        0 => "the name of the upstream has no address".to_owned(),
+        1 => "the only endpoint of the upstream is ejected".to_owned(),
+        _ => format!("all {endpoints} endpoints of the upstream are ejected"),
+    };
+    io::Error::new(io::ErrorKind::ConnectionRefused, what)
+}
