@@ -32,10 +32,15 @@ mod print;
 mod read;
 mod routes;
 mod setting;
+mod sidecar;
 
 use redial_core::fleet::Location;
 use redial_core::{Nanos, Policy, Preset, Rate};
 pub(crate) use routes::{is_method, is_path};
+pub use sidecar::{
+    AccessLog, Address, ClientTls, Health, HostHeader, Idempotency, Identity, KeyStore, Keys,
+    Proxy, ServerTls, Shed, Target, Upstream,
+};
 
 use crate::found::Places;
 use crate::source::{Problem, SourceId};
@@ -43,6 +48,9 @@ use crate::tree::{Entry, Node};
 
 /// The most policies, and the most routes, in a file.
 pub const MOST_POLICIES: usize = 10_000;
+
+/// The tables of a file that is not a single policy.
+const TABLES: [&str; 6] = ["policy", "route", "fleet", "setting", "proxy", "upstream"];
 
 /// The contents of a policy file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +63,10 @@ pub struct File {
     pub fleets: Vec<(String, Location)>,
     /// The setting of all policies.
     pub setting: Setting,
+    /// What concerns the whole sidecar.
+    pub proxy: Proxy,
+    /// The upstreams of the sidecar, in the order of the file.
+    pub upstreams: Vec<Upstream>,
 }
 
 impl File {
@@ -138,6 +150,8 @@ pub struct Named {
 /// A set of requests, and the policy that they use. A field that is unset matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
+    /// The upstream of the sidecar that the requests go to.
+    pub upstream: Option<String>,
     /// The host that the requests go to.
     pub host: Option<String>,
     /// The path, or with `*` at its end a prefix of it.
