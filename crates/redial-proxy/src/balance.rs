@@ -3,8 +3,8 @@
 use std::future::ready;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, header};
@@ -17,7 +17,9 @@ use crate::clock;
 use crate::endpoint::{Endpoint, Lease};
 use crate::pool::{self, ResponseBody};
 
-/// The endpoints of an upstream, as a service. A clone that has been called belongs to one call.
+/// The endpoints of an upstream, as a service. The layer above gives each call an instance of its own, and every attempt
+/// of the call a clone of the one that made the attempt before.
+#[derive(Clone)]
 pub(crate) struct Balance {
     endpoints: Arc<Endpoints>,
     tried: Tried,
@@ -66,47 +68,23 @@ impl Endpoints {
     }
 }
 
-/// The endpoints that a call has tried: a set of places, up to 64 exactly.
-///
-/// The layer above keeps one clone of its service for each call, and gives a hedge a clone of that. From then on the set
-/// is shared.
-#[derive(Default)]
-struct Tried {
-    mine: u64,
-    shared: OnceLock<Arc<AtomicU64>>,
-}
+/// The endpoints that a call has tried: a set of places, exact up to 64.
+#[derive(Clone, Copy, Default)]
+struct Tried(u64);
 
 impl Tried {
-    fn contains(&self, place: usize) -> bool {
-        let shared = self.shared.get().map_or(0, |shared| shared.load(Ordering::Relaxed));
-        (self.mine | shared) >> (place % 64) & 1 == 1
+    fn contains(self, place: usize) -> bool {
+        self.0 >> (place % 64) & 1 == 1
     }
 
     fn insert(&mut self, place: usize) {
-        self.mine |= 1 << (place % 64);
-        if let Some(shared) = self.shared.get() {
-            shared.fetch_or(self.mine, Ordering::Relaxed);
-        }
-    }
-
-    fn share(&self) -> Self {
-        if self.mine == 0 && self.shared.get().is_none() {
-            return Self::default();
-        }
-        let shared = self.shared.get_or_init(|| Arc::new(AtomicU64::new(self.mine)));
-        Self { mine: self.mine, shared: OnceLock::from(Arc::clone(shared)) }
+        self.0 |= 1 << (place % 64);
     }
 }
 
 impl Balance {
     pub(crate) fn new(endpoints: Arc<Endpoints>) -> Self {
         Self { endpoints, tried: Tried::default() }
-    }
-}
-
-impl Clone for Balance {
-    fn clone(&self) -> Self {
-        Self { endpoints: Arc::clone(&self.endpoints), tried: self.tried.share() }
     }
 }
 

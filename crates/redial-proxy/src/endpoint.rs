@@ -12,8 +12,6 @@ use crate::pool::Pool;
 
 /// One address that requests are sent to.
 pub(crate) struct Endpoint {
-    /// As shown in logs and metrics.
-    pub(crate) name: String,
     /// The `Host` of requests; `None` to keep the caller's.
     pub(crate) host: Option<HeaderValue>,
     pub(crate) dialer: Dialer,

@@ -5,14 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redial_policy::file::Address;
+use redial_policy::file::{Address, Upstream};
 use socket2::{Domain, Protocol, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::error::StartError;
 use crate::io::{Socket, Stream};
@@ -22,12 +21,36 @@ use crate::shared::{Admitted, Shared};
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
-    /// The name of the upstream that its requests go to.
-    pub(crate) upstream: Arc<str>,
-    /// With the port that was chosen, if the file leaves it open.
-    pub(crate) address: Address,
+    pub(crate) listener: Arc<Listener>,
     socket: BoundSocket,
-    tls: Option<TlsAcceptor>,
+}
+
+/// A listener.
+pub(crate) struct Listener {
+    /// As in the file; `None` for a free port.
+    wanted: Option<Address>,
+    /// With the port that was chosen.
+    pub(crate) address: Address,
+    /// The name of the upstream that its requests go to.
+    upstream: Mutex<Arc<str>>,
+}
+
+impl Listener {
+    pub(crate) fn upstream(&self) -> Arc<str> {
+        Arc::clone(&self.upstream.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
+    pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
+        self.wanted == upstream.listen
+            && (self.wanted.is_some() || *self.upstream() == *upstream.name)
+    }
+
+    /// Requests of further connections go to this upstream.
+    pub(crate) fn lead_to(&self, upstream: &Upstream) {
+        let name = upstream.name.as_str().into();
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
 }
 
 enum BoundSocket {
@@ -39,22 +62,20 @@ enum BoundSocket {
 const BACKLOG: i32 = 4096;
 
 impl Bound {
-    pub(crate) fn new(
-        upstream: &str,
-        address: Option<&Address>,
-        tls: Option<TlsAcceptor>,
-    ) -> Result<Self, StartError> {
+    pub(crate) fn new(upstream: &Upstream) -> Result<Self, StartError> {
         let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let address = address.unwrap_or(&any);
+        let address = upstream.listen.as_ref().unwrap_or(&any);
         let bound = match address {
             Address::Tcp(address) => tcp(*address),
             Address::Unix(path) => unix(path),
         };
         let (address, socket) = bound.map_err(|error| {
-            let field = format!("upstream.{upstream}.listen");
+            let field = format!("upstream.{}.listen", upstream.name);
             StartError::new(field, format!("cannot listen on {address}: {error}"), help(&error))
         })?;
-        Ok(Self { upstream: upstream.into(), address, socket, tls })
+        let name = Mutex::new(upstream.name.as_str().into());
+        let listener = Listener { wanted: upstream.listen.clone(), address, upstream: name };
+        Ok(Self { listener: Arc::new(listener), socket })
     }
 }
 
@@ -101,7 +122,6 @@ fn is_abandoned(path: &Path) -> bool {
 pub(crate) struct Accepted {
     socket: AcceptedSocket,
     upstream: Arc<str>,
-    tls: Option<TlsAcceptor>,
     pub(crate) admitted: Admitted,
 }
 
@@ -110,12 +130,12 @@ enum AcceptedSocket {
     Unix(StdUnixStream),
 }
 
-enum Listener {
+enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Listener {
+impl ListeningSocket {
     async fn accept(&self) -> io::Result<AcceptedSocket> {
         match self {
             Self::Tcp(listener) => {
@@ -136,18 +156,17 @@ pub(crate) async fn accept(
     shared: Arc<Shared>,
     hand_over: impl Fn(Accepted),
 ) -> io::Result<()> {
-    let Bound { upstream, socket, tls, .. } = bound;
-    let listener = match socket {
-        BoundSocket::Tcp(listener) => Listener::Tcp(TcpListener::from_std(listener)?),
-        BoundSocket::Unix(listener) => Listener::Unix(UnixListener::from_std(listener)?),
+    let Bound { listener, socket } = bound;
+    let socket = match socket {
+        BoundSocket::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
+        BoundSocket::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
     };
     loop {
         let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
-        match listener.accept().await {
+        match socket.accept().await {
             Ok(socket) => hand_over(Accepted {
                 socket,
-                upstream: Arc::clone(&upstream),
-                tls: tls.clone(),
+                upstream: listener.upstream(),
                 admitted: shared.admit(permit),
             }),
             // Most likely too many open files, which passes when other connections close.
@@ -159,12 +178,13 @@ pub(crate) async fn accept(
 impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
-        let Self { socket, upstream, tls, admitted } = self;
+        let Self { socket, upstream, admitted } = self;
         let socket = match socket {
             AcceptedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
             AcceptedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         };
         let Ok(socket) = socket else { return };
+        let tls = shared.world.load().upstream(&upstream).and_then(|it| it.acceptor.clone());
         let stream = match tls {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -72,6 +72,7 @@ pub(crate) async fn serve(
     let mut drained = pin!(shared.drain.started());
     let mut is_registered = false;
     let mut is_draining = false;
+    let mut linger = pin!(None);
     poll_fn(|cx| {
         if !is_registered {
             is_registered = true;
@@ -84,6 +85,13 @@ pub(crate) async fn serve(
                 return Poll::Ready(());
             }
             if is_draining || !shared.drain.has_started() {
+                break;
+            }
+            if linger.is_none() {
+                linger.set(Some(sleep(limits::LINGER)));
+            }
+            let is_over = linger.as_mut().as_pin_mut().is_none_or(|it| it.poll(cx).is_ready());
+            if !is_over && !pulse.is_busy() {
                 break;
             }
             is_draining = true;
@@ -100,10 +108,13 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Returned>, Infallible> {
     caller.pulse.begin();
-    let response = match caller.forward(request) {
+    let mut response = match caller.forward(request) {
         Ok(forwarded) => forwarded.response(&caller).await,
-        Err(refused) => refused,
+        Err(refusal) => refusal.response(),
     };
+    if caller.shared.drain.has_started() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     Ok(response.map(|body| Returned { body, pulse: Arc::clone(&caller.pulse) }))
 }
 
@@ -116,7 +127,7 @@ struct Forwarded {
 }
 
 impl Caller {
-    fn forward(&self, request: Request<Incoming>) -> Result<Forwarded, Response<Outbound>> {
+    fn forward(&self, request: Request<Incoming>) -> Result<Forwarded, &'static Refusal> {
         let mut guarded = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (generation, current) = &mut *guarded;
         if *generation != self.shared.world.generation() {
@@ -124,10 +135,10 @@ impl Caller {
             *current = self.shared.world.load().upstream(&self.upstream).map(Current::new);
         }
         let Some(Current { upstream, stack }) = current else {
-            return Err(answer::GONE.response());
+            return Err(&answer::GONE);
         };
         let (mut parts, body) = request.into_parts();
-        let wants = guard::request(&mut parts, &upstream.rules).map_err(Refusal::response)?;
+        let wants = guard::request(&mut parts, &upstream.rules)?;
         let mut request = Request::from_parts(parts, Arriving::new(body));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
@@ -175,6 +186,10 @@ impl Pulse {
         if self.phase.load(Ordering::Relaxed) == IDLE {
             self.phase.store(HEAD, Ordering::Relaxed);
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == BUSY
     }
 
     fn begin(&self) {

@@ -1,5 +1,6 @@
 //! Certificates and keys, towards upstreams and towards callers.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,8 +19,30 @@ const HTTP_1_1: &[u8] = b"http/1.1";
 const READABLE: &str = "the file must be PEM and readable by the proxy's user";
 const MATCHING: &str = "use the key that the certificate was issued for";
 
+/// TLS towards an upstream. Two are equal if they were made of the same files with the same content.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) connector: TlsConnector,
+    tls: ClientTls,
+    content: Vec<Vec<u8>>,
+}
+
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        self.tls == other.tls && self.content == other.content
+    }
+}
+
 /// TLS towards an upstream; `field` is that of its table.
-pub(crate) fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
+pub(crate) fn client(tls: &ClientTls, field: &str) -> Result<Client, StartError> {
+    let identity = tls.identity.iter().flat_map(|identity| [&identity.cert, &identity.key]);
+    let files = tls.ca.iter().chain(identity);
+    // A file that cannot be read is an error below.
+    let content = files.map(|path| fs::read(path).unwrap_or_default()).collect();
+    Ok(Client { connector: connector(tls, field)?, tls: tls.clone(), content })
+}
+
+fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
     let wrong = |what: &str, problem: rustls::Error, help| {
         StartError::new(format!("{field}.{what}"), problem, help)
     };

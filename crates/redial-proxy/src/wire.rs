@@ -47,7 +47,7 @@ pub(crate) enum Link {
     /// Polled with the body.
     Polled(Box<Wire>),
     /// Polled by a task of its own, because the request is still being sent. Not used again.
-    Task(Task),
+    Task(#[expect(dead_code, reason = "ends the task when dropped")] Task),
     /// No longer HTTP.
     Upgraded(Upgraded),
     /// Ended.

@@ -1,33 +1,37 @@
 //! What a file describes, ready to serve requests.
 //!
-//! A world does not change. Another file is another world, which takes over what is the same: guards with their budgets,
-//! and endpoints with their connections. Requests in flight keep the world in which they began.
+//! A world does not change. Another file is another world, and so is another address of a name. It takes over what is the
+//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the world in
+//! which they began.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
+use redial::fleet::Location;
 use redial::http::RetryLayer;
-use redial::{Policy, Retry};
-use redial_policy::file::{self, File, HostHeader, Keys, Target};
-use rustls::pki_types::ServerName;
-use tokio_rustls::TlsConnector;
+use redial::http::server::{IdempotencyLayer, ShedLayer};
+use redial::{Fleet, Policy, Retry};
+use redial_policy::file::{self, File};
+use tokio_rustls::TlsAcceptor;
 
 use crate::balance::{Balance, Endpoints};
-use crate::dial::{Destination, Dialer};
-use crate::endpoint::{Endpoint, Load};
+use crate::endpoint::Endpoint;
 use crate::error::StartError;
 use crate::guard::Rules;
 use crate::limits;
-use crate::pool::Pool;
 use crate::route;
 use crate::stack::Stack;
+use crate::store::Keys;
+use crate::targets;
 use crate::tls;
 
+#[derive(Default)]
 pub(crate) struct World {
     upstreams: Vec<Arc<Upstream>>,
+    /// The fleets that policies name.
+    fleets: Vec<(Location, Fleet)>,
 }
 
 /// An upstream of the file.
@@ -36,19 +40,22 @@ pub(crate) struct Upstream {
     pub(crate) rules: Rules,
     pub(crate) stack: Stack,
     pub(crate) endpoints: Arc<Endpoints>,
-    /// The guards of each policy that its requests use, by the name of the policy; the first is that of requests without
+    /// TLS towards callers.
+    pub(crate) acceptor: Option<TlsAcceptor>,
+    /// The guards of each policy that its requests use, by the name of the policy. The first is that of requests without
     /// a route.
     retries: Vec<(String, Retry)>,
+    shed: Option<(file::Shed, ShedLayer)>,
+    idempotency: Option<(file::Idempotency, IdempotencyLayer<Arc<Keys>>)>,
 }
 
 impl World {
-    /// Reads certificates and looks up names. `before` is the world that this one replaces.
-    pub(crate) fn new(file: &File, before: Option<&Self>) -> Result<Self, StartError> {
-        let build = |upstream: &file::Upstream| {
-            let before = before.and_then(|world| world.upstream(&upstream.name));
-            Upstream::new(file, upstream, before.map(|it| &**it)).map(Arc::new)
-        };
-        Ok(Self { upstreams: file.upstreams.iter().map(build).collect::<Result<_, _>>()? })
+    /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
+    pub(crate) fn new(file: &File, before: &Self) -> Result<Self, StartError> {
+        let mut build = Build { file, before, fleets: Vec::new() };
+        let build_one = |upstream| build.upstream(upstream).map(Arc::new);
+        let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
+        Ok(Self { upstreams, fleets: build.fleets })
     }
 
     pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
@@ -60,140 +67,122 @@ impl World {
     }
 }
 
-impl Upstream {
-    fn new(
-        file: &File,
-        upstream: &file::Upstream,
-        before: Option<&Self>,
-    ) -> Result<Self, StartError> {
-        let policies = route::policies(file, upstream);
-        let retry = |(name, policy): &(String, Policy)| {
-            (
-                name.clone(),
-                before.and_then(|it| it.retry(name, policy)).unwrap_or_else(|| new_retry(policy)),
-            )
-        };
-        let retries: Vec<(String, Retry)> = policies.iter().map(retry).collect();
+/// A world that is being made.
+struct Build<'a> {
+    file: &'a File,
+    before: &'a World,
+    fleets: Vec<(Location, Fleet)>,
+}
+
+impl Build<'_> {
+    fn upstream(&mut self, upstream: &file::Upstream) -> Result<Upstream, StartError> {
+        let before = self.before.upstream(&upstream.name).map(|before| &**before);
+        let policies = route::policies(self.file, upstream);
         let connect = policies.first().and_then(|(_, policy)| policy.connect_timeout());
-        let endpoints = endpoints(file, upstream, connect.unwrap_or(limits::CONNECT))?;
+        let retry = |(name, policy)| Ok((name, self.retry(policy, before)?));
+        let retries: Vec<_> = policies.into_iter().map(retry).collect::<Result<_, _>>()?;
+        let endpoints = targets::endpoints(
+            upstream,
+            self.file.proxy.threads,
+            connect.unwrap_or(limits::CONNECT),
+            before.map_or(&[], |before| &before.endpoints.all),
+        )?;
         let endpoints = Arc::new(Endpoints::new(endpoints));
-        let layer = layer(file, upstream, &retries);
-        let stack = Stack::new(&layer, Balance::new(Arc::clone(&endpoints)));
+        let shed = upstream.shed.map(|shed| (shed, shed_layer(shed, before)));
+        let idempotency = match &upstream.idempotency {
+            None => None,
+            Some(wanted) => Some((wanted.clone(), idempotency(wanted, upstream, before)?)),
+        };
+        let stack = Stack::new(
+            &self.layer(upstream, &retries),
+            Balance::new(Arc::clone(&endpoints)),
+            shed.as_ref().map(|(_, layer)| layer),
+            idempotency.as_ref().map(|(_, layer)| layer),
+        );
         let via = before.map_or_else(pseudonym, |before| before.rules.via.clone());
         let rules = Rules { trust: upstream.trust, via };
-        Ok(Self { name: upstream.name.clone(), rules, stack, endpoints, retries })
+        let name = upstream.name.clone();
+        let field = format!("upstream.{name}.listen_tls");
+        let acceptor = upstream.listen_tls.as_ref().map(|tls| tls::acceptor(tls, &field));
+        let acceptor = acceptor.transpose()?;
+        Ok(Upstream { name, rules, stack, endpoints, acceptor, retries, shed, idempotency })
     }
 
-    /// The guards of a policy, if it is the same.
-    fn retry(&self, name: &str, policy: &Policy) -> Option<Retry> {
-        let same = |(known, retry): &&(String, Retry)| known == name && retry.policy() == policy;
-        self.retries.iter().find(same).map(|(_, retry)| retry.clone())
-    }
-}
-
-fn new_retry(policy: &Policy) -> Retry {
-    Retry::new(policy.clone())
-}
-
-fn layer(file: &File, upstream: &file::Upstream, retries: &[(String, Retry)]) -> RetryLayer {
-    let keyed = |retry: &Retry| match upstream.keys {
-        Keys::Make => retry.clone().keyed(),
-        Keys::Leave => retry.clone(),
-    };
-    let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
-    let mut layer = RetryLayer::new(keyed(default))
-        .buffer(usize::try_from(upstream.buffer).unwrap_or(usize::MAX));
-    for route in route::of(file, upstream) {
-        let policy = retries.iter().find(|(name, _)| *name == route.policy);
-        if let Some((_, retry)) = policy {
-            layer = layer.route(route::matcher(route), keyed(retry));
+    /// The guards of a policy: those from before if it is the same.
+    fn retry(&mut self, policy: Policy, before: Option<&Upstream>) -> Result<Retry, StartError> {
+        let known = before.into_iter().flat_map(|before| &before.retries);
+        if let Some((_, same)) = known.into_iter().find(|(_, retry)| *retry.policy() == policy) {
+            return Ok(same.clone());
         }
+        let fleet = self.fleet(&policy)?;
+        let name = policy.fleet().unwrap_or_default().to_owned();
+        let retry = Retry::new(policy);
+        let Some(fleet) = fleet else { return Ok(retry) };
+        retry.fleet(&fleet).map_err(|wrong| {
+            let help = "a policy with a fleet needs a window budget";
+            StartError::new(format!("fleet.{name}"), wrong, help)
+        })
     }
-    layer
+
+    /// The fleet of a policy: that from before if its ledger is at the same place.
+    fn fleet(&mut self, policy: &Policy) -> Result<Option<Fleet>, StartError> {
+        let (Some(name), Some(location)) = (policy.fleet(), self.file.location(policy)) else {
+            return Ok(None);
+        };
+        let mut known = self.fleets.iter().chain(&self.before.fleets);
+        let same = |(at, fleet): &&(Location, Fleet)| at == location && fleet.name() == name;
+        let fleet = match known.find(same) {
+            Some((_, fleet)) => fleet.clone(),
+            None => Fleet::at(location, name).and_then(|draft| draft.open()).map_err(|wrong| {
+                let help = "write redis = \"redis://host:port/database\"";
+                StartError::new(format!("fleet.{name}"), wrong, help)
+            })?,
+        };
+        self.fleets.push((location.clone(), fleet.clone()));
+        Ok(Some(fleet))
+    }
+
+    fn layer(&self, upstream: &file::Upstream, retries: &[(String, Retry)]) -> RetryLayer {
+        let keyed = |retry: &Retry| match upstream.keys {
+            file::Keys::Make => retry.clone().keyed(),
+            file::Keys::Leave => retry.clone(),
+        };
+        let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
+        let buffer = usize::try_from(upstream.buffer).unwrap_or(usize::MAX);
+        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer);
+        for route in route::of(self.file, upstream) {
+            if let Some((_, retry)) = retries.iter().find(|(name, _)| *name == route.policy) {
+                layer = layer.route(route::matcher(route), keyed(retry));
+            }
+        }
+        layer
+    }
 }
 
-/// The name of this upstream in `Via`: another process, and another upstream of this one, have another.
+fn shed_layer(wanted: file::Shed, before: Option<&Upstream>) -> ShedLayer {
+    match before.and_then(|before| before.shed.as_ref()) {
+        Some((shed, layer)) if *shed == wanted => layer.clone(),
+        _ => ShedLayer::new(wanted.limit as usize).queue(wanted.queue as usize),
+    }
+}
+
+fn idempotency(
+    wanted: &file::Idempotency,
+    upstream: &file::Upstream,
+    before: Option<&Upstream>,
+) -> Result<IdempotencyLayer<Arc<Keys>>, StartError> {
+    match before.and_then(|before| before.idempotency.as_ref()) {
+        Some((known, layer)) if known == wanted => return Ok(layer.clone()),
+        _ => {}
+    }
+    let field = format!("upstream.{}.idempotency.store", upstream.name);
+    let keys = Arc::new(Keys::open(&wanted.store, &field)?);
+    let methods = wanted.methods.iter().filter_map(|name| Method::from_bytes(name.as_bytes()).ok());
+    Ok(IdempotencyLayer::new(keys).methods(methods).ttl(wanted.ttl))
+}
+
+/// The name of an upstream in `Via`. No other upstream, of this process or another, has it.
 fn pseudonym() -> HeaderValue {
     let text = format!("1.1 redial-{:016x}", RandomState::new().hash_one(0));
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("1.1 redial"))
-}
-
-fn endpoints(
-    file: &File,
-    upstream: &file::Upstream,
-    connect: std::time::Duration,
-) -> Result<Vec<Arc<Endpoint>>, StartError> {
-    let field = format!("upstream.{}", upstream.name);
-    let connector = match upstream.to.iter().any(Target::is_tls) {
-        true => Some(tls::connector(&upstream.tls, &format!("{field}.tls"))?),
-        false => None,
-    };
-    let mut endpoints = Vec::new();
-    for target in &upstream.to {
-        let tls = connector.as_ref().filter(|_| target.is_tls());
-        let tls = tls.map(|connector| server_name(upstream, target, connector)).transpose()?;
-        let host = match upstream.host {
-            HostHeader::Keep => None,
-            HostHeader::Upstream => HeaderValue::try_from(target.authority()).ok(),
-        };
-        for (name, to) in destinations(target) {
-            endpoints.push(Arc::new(Endpoint {
-                name,
-                host: host.clone(),
-                dialer: Dialer { to, tls: tls.clone(), timeout: connect },
-                pool: Pool::new(file.proxy.threads),
-                load: Load::new(),
-            }));
-        }
-    }
-    Ok(endpoints)
-}
-
-fn server_name(
-    upstream: &file::Upstream,
-    target: &Target,
-    connector: &TlsConnector,
-) -> Result<(TlsConnector, ServerName<'static>), StartError> {
-    let name = match (&upstream.tls.name, target) {
-        (Some(name), _) => name.clone(),
-        (None, Target::Http { host, .. }) => host.clone(),
-        (None, Target::Unix(_)) => "localhost".to_owned(),
-    };
-    let field = format!("upstream.{}.tls.name", upstream.name);
-    match ServerName::try_from(name.clone()) {
-        Ok(name) => Ok((connector.clone(), name)),
-        Err(error) => Err(StartError::new(
-            field,
-            format!("`{name}` is not a host name: {error}"),
-            "write the name in the certificate of the upstream",
-        )),
-    }
-}
-
-/// The addresses of a target. Those of a name are endpoints of their own, except that the IPv4 and IPv6 addresses of
-/// one machine are tried in turn.
-fn destinations(target: &Target) -> Vec<(String, Destination)> {
-    match target {
-        Target::Unix(path) => {
-            vec![(format!("unix:{}", path.display()), Destination::Unix(path.clone()))]
-        }
-        Target::Http { host, port, .. } => {
-            let found = (host.as_str(), *port).to_socket_addrs();
-            let found: Vec<SocketAddr> = found.into_iter().flatten().collect();
-            let grouped = by_machine(&found).into_iter();
-            grouped.map(|all| (all[0].to_string(), Destination::Tcp(all.into()))).collect()
-        }
-    }
-}
-
-/// Pairs the addresses of the family that the resolver prefers with those of the other one.
-fn by_machine(found: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
-    let Some(first) = found.first() else { return Vec::new() };
-    let (preferred, mut others): (Vec<_>, Vec<_>) =
-        found.iter().copied().partition(|address| address.is_ipv4() == first.is_ipv4());
-    others.reverse();
-    preferred
-        .into_iter()
-        .map(|address| Vec::from_iter([Some(address), others.pop()].into_iter().flatten()))
-        .collect()
 }
