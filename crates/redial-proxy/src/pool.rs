@@ -120,17 +120,14 @@ pub(crate) async fn send(
 fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
     lease.respond(response.status());
     let ticks = idle_ticks(response.headers());
-    let mut response = response.map(|incoming| {
-        let paused = Timer::new(limits::RESPONSE_BODY);
-        ResponseBody {
-            has_ended: incoming.is_end_stream(),
-            incoming,
-            link,
-            lease,
-            ticks,
-            paused,
-            failed: None,
-        }
+    let mut response = response.map(|incoming| ResponseBody {
+        has_ended: incoming.is_end_stream(),
+        incoming,
+        link,
+        lease,
+        ticks,
+        paused: Timer::default(),
+        failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
         && let Link::Upgraded(upgraded) = response.body_mut().take_link()
@@ -158,10 +155,10 @@ fn timeout(value: &HeaderValue) -> Option<u32> {
 
 /// A connection that is no longer HTTP, among the extensions of its response. Taken once.
 #[derive(Clone)]
-pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Upgraded>>>);
+pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Box<Upgraded>>>>);
 
 impl UpgradedSlot {
-    pub(crate) fn take(&self) -> Option<Upgraded> {
+    pub(crate) fn take(&self) -> Option<Box<Upgraded>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -209,7 +206,7 @@ impl Body for ResponseBody {
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
         match frame {
-            Poll::Pending if paused.poll(cx).is_ready() => {
+            Poll::Pending if paused.poll(limits::RESPONSE_BODY, cx).is_ready() => {
                 self.fail("the upstream sent no part of the body for 300 s".into(), cx)
             }
             Poll::Pending => Poll::Pending,
