@@ -5,6 +5,7 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use redial::http::Error;
 
+use crate::access::GaveUp;
 use crate::body::Outbound;
 use crate::names::PROXY_STATUS;
 
@@ -83,5 +84,7 @@ pub(crate) fn failed(error: &Error) -> Response<Outbound> {
     let mut response = text(StatusCode::BAD_GATEWAY, format!("{:#}\n", **error).into());
     let proxy_status = HeaderValue::from_static("redial; error=destination_unavailable");
     response.headers_mut().insert(PROXY_STATUS, proxy_status);
+    let gave_up = GaveUp { attempts: error.attempts(), stop: error.reason() };
+    response.extensions_mut().insert(gave_up);
     response
 }

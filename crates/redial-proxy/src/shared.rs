@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::access::Access;
 use crate::swap::Swap;
 use crate::world::World;
 
 pub(crate) struct Shared {
+    pub(crate) access: Option<Access>,
     pub(crate) world: Swap<World>,
     pub(crate) drain: Drain,
     /// Connections of callers that may still be accepted.
