@@ -40,7 +40,7 @@ impl Control {
         let old = self.shared.world.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
-        let world = World::new(file, &old)?;
+        let world = World::new(file, &self.shared.memory, &old)?;
         let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
         let new = file.upstreams.iter().filter(is_new).map(|it| Bound::new(it, &self.sockets));
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
@@ -92,7 +92,7 @@ impl Control {
         if self.shared.world.generation() != generation {
             return;
         }
-        match World::with(&old.file, resolved, &old) {
+        match World::with(&old.file, resolved, &self.shared.memory, &old) {
             Ok(world) => self.replace(world),
             Err(error) => self.event("refused", format!("new addresses are not used: {error}")),
         }

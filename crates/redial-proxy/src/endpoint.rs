@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use redial::http::BoxError;
+use redial::http::{BoxError, EndpointLayer};
 use tokio::time::Instant;
 
 use crate::clock;
@@ -21,6 +21,26 @@ pub(crate) struct Endpoint {
     pub(crate) dialer: Dialer,
     pub(crate) pool: Pool,
     pub(crate) load: Load,
+    /// Its own guards, if it has any.
+    pub(crate) guards: Option<EndpointLayer>,
+    /// Whether the active check failed.
+    pub(crate) is_unhealthy: AtomicBool,
+}
+
+impl Endpoint {
+    /// Notes the result of an active check. Returns whether it is another than before.
+    pub(crate) fn set_healthy(&self, is_healthy: bool) -> bool {
+        self.is_unhealthy.swap(!is_healthy, Ordering::Relaxed) == is_healthy
+    }
+
+    pub(crate) fn is_healthy(&self) -> bool {
+        !self.is_unhealthy.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may be chosen: neither a check nor its own guards eject it.
+    pub(crate) fn is_available(&self) -> bool {
+        self.is_healthy() && self.guards.as_ref().is_none_or(|guards| guards.retry().would_admit())
+    }
 }
 
 /// How loaded an endpoint is, as seen from this process.
@@ -36,8 +56,6 @@ pub(crate) struct Load {
     requests: AtomicU64,
     /// Requests without a response, or with a 5xx.
     failures: AtomicU64,
-    /// Whether the active check failed.
-    is_unhealthy: AtomicBool,
 }
 
 /// An old latency counts for 1/e after this time.
@@ -54,17 +72,7 @@ impl Load {
             in_flight: AtomicU32::new(0),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            is_unhealthy: AtomicBool::new(false),
         }
-    }
-
-    pub(crate) fn is_available(&self) -> bool {
-        !self.is_unhealthy.load(Ordering::Relaxed)
-    }
-
-    /// Notes the result of an active check. Returns whether it is another than before.
-    pub(crate) fn set_healthy(&self, is_healthy: bool) -> bool {
-        self.is_unhealthy.swap(!is_healthy, Ordering::Relaxed) == is_healthy
     }
 
     pub(crate) fn in_flight(&self) -> u32 {

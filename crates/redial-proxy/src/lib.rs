@@ -29,6 +29,7 @@ mod serve;
 mod shared;
 mod sockets;
 mod stack;
+mod state;
 mod store;
 mod swap;
 mod targets;

@@ -80,7 +80,7 @@ const FAMILIES: &[Family] = &[
         name: "redial_endpoint_healthy",
         kind: "gauge",
         help: "1, or 0 while the active check fails.",
-        value: |endpoint| endpoint.load.is_available().into(),
+        value: |endpoint| endpoint.is_healthy().into(),
     },
 ];
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
+use redial::http::ReplayMemory;
 use redial_policy::file::{Address, File};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
@@ -45,7 +46,8 @@ impl Proxy {
     ///
     /// Those of [`start`](Self::start), and a socket that was passed to this process and that the file does not use.
     pub fn start_with(file: &File, options: Options) -> Result<Self, StartError> {
-        let world = World::new(file, &World::default())?;
+        let memory = memory(file);
+        let world = World::new(file, &memory, &World::default())?;
         options.sockets.check(&file.upstreams)?;
         let bind = |upstream| Bound::new(upstream, &options.sockets);
         let bound: Vec<Bound> = file.upstreams.iter().map(bind).collect::<Result<_, _>>()?;
@@ -55,6 +57,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             access,
             world: Swap::new(world),
+            memory,
             drain: Drain::default(),
             room: Arc::new(Semaphore::new(file.proxy.connections.min(Semaphore::MAX_PERMITS))),
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -79,7 +82,7 @@ impl Proxy {
     ///
     /// A certificate or a store cannot be used.
     pub fn check(file: &File) -> Result<(), StartError> {
-        World::new(file, &World::default()).map(drop)
+        World::new(file, &memory(file), &World::default()).map(drop)
     }
 
     /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and
@@ -136,6 +139,10 @@ fn start_tending(control: Arc<Control>, admin: Option<Admin>) -> io::Result<Join
         // A lookup that takes long need not be waited for.
         runtime.shutdown_background();
     })
+}
+
+fn memory(file: &File) -> ReplayMemory {
+    ReplayMemory::new(usize::try_from(file.proxy.replay).unwrap_or(usize::MAX))
 }
 
 fn no_thread(error: io::Error) -> StartError {

@@ -69,7 +69,8 @@ pub(crate) fn order(world: &World, order: &str) -> Result<Value, String> {
     let (name, wanted, order) = parts.ok_or(FORM)?;
     let upstream = world.upstream(name).ok_or_else(|| format!("no upstream `{name}`"))?;
     let is_wanted = |known: &str| {
-        known == wanted || known.replace('[', "%5B").replace(']', "%5D").eq_ignore_ascii_case(wanted)
+        known == wanted
+            || known.replace('[', "%5B").replace(']', "%5D").eq_ignore_ascii_case(wanted)
     };
     let endpoint = upstream.endpoints.all.iter().find(|endpoint| is_wanted(&endpoint.name));
     let endpoint = endpoint.ok_or_else(|| {

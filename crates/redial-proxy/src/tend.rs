@@ -124,7 +124,7 @@ pub(crate) async fn check(control: Arc<Control>) {
                 }
                 // There may have been checks before.
                 None => upstream.endpoints.all.iter().for_each(|endpoint| {
-                    endpoint.load.set_healthy(true);
+                    endpoint.set_healthy(true);
                 }),
             }
         }
@@ -149,7 +149,7 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
                     Ok(Err(error)) => Some(error.to_string()),
                     Err(_) => Some(format!("no answer within {:?}", health.timeout)),
                 };
-                if endpoint.load.set_healthy(problem.is_none()) {
+                if endpoint.set_healthy(problem.is_none()) {
                     let what = format!("{}: {}", upstream.name, endpoint.name);
                     match problem {
                         None => control.event("healthy", format!("{what} passes its check again")),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderValue, Method};
 use redial::fleet::Location;
-use redial::http::RetryLayer;
 use redial::http::server::{IdempotencyLayer, ShedLayer};
+use redial::http::{ReplayMemory, RetryLayer, names};
 use redial::telemetry::Meter;
 use redial::{Fleet, Policy, Retry};
 use redial_policy::file::{self, File};
@@ -60,13 +60,22 @@ pub(crate) struct Upstream {
 
 impl World {
     /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
-    pub(crate) fn new(file: &File, before: &Self) -> Result<Self, StartError> {
-        Self::with(file, Resolved::look_up(file, &before.resolved), before)
+    pub(crate) fn new(
+        file: &File,
+        memory: &ReplayMemory,
+        before: &Self,
+    ) -> Result<Self, StartError> {
+        Self::with(file, Resolved::look_up(file, &before.resolved), memory, before)
     }
 
     /// The same with names that have been looked up.
-    pub(crate) fn with(file: &File, resolved: Resolved, before: &Self) -> Result<Self, StartError> {
-        let mut build = Build { file, resolved: &resolved, before, fleets: Vec::new() };
+    pub(crate) fn with(
+        file: &File,
+        resolved: Resolved,
+        memory: &ReplayMemory,
+        before: &Self,
+    ) -> Result<Self, StartError> {
+        let mut build = Build { file, resolved: &resolved, before, memory, fleets: Vec::new() };
         let build_one = |upstream| build.upstream(upstream).map(Arc::new);
         let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
         let fleets = build.fleets;
@@ -95,6 +104,7 @@ struct Build<'a> {
     file: &'a File,
     resolved: &'a Resolved,
     before: &'a World,
+    memory: &'a ReplayMemory,
     fleets: Vec<(Location, Fleet)>,
 }
 
@@ -208,7 +218,10 @@ impl Build<'_> {
         };
         let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
         let buffer = usize::try_from(upstream.buffer).unwrap_or(usize::MAX);
-        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer);
+        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer).replay_memory(self.memory);
+        if upstream.attempts_header {
+            layer = layer.attempts_header(names::ATTEMPTS);
+        }
         for (matches, place) in self.routes(upstream, retries) {
             layer = layer.route(matches, keyed(&retries[place].1));
         }

@@ -30,7 +30,9 @@ impl Config {
 
     /// Names the file in messages.
     pub(super) fn place(&self) -> String {
-        self.path.as_ref().map_or_else(|| "--upstream".to_owned(), |path| path.display().to_string())
+        self.path
+            .as_ref()
+            .map_or_else(|| "--upstream".to_owned(), |path| path.display().to_string())
     }
 
     /// Reads and checks it. The error says what is wrong, and where.
@@ -65,7 +67,10 @@ fn read(path: &Path) -> Result<File, String> {
     let place = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{place}: {error}"))?;
     let file = File::read(&text).map_err(|problem| {
-        format!("{place}: not a valid policy file\n{}", plain_problem(&place.to_string(), &text, &problem))
+        format!(
+            "{place}: not a valid policy file\n{}",
+            plain_problem(&place.to_string(), &text, &problem)
+        )
     })?;
     match check::errors(path) {
         Some(errors) => Err(format!("{place}: `redial check` finds errors\n{errors}")),
@@ -76,13 +81,17 @@ fn read(path: &Path) -> Result<File, String> {
 /// Reads NAME=URL.
 pub(super) fn upstream(text: &str) -> Result<Upstream, String> {
     let one_line = |problem: &dyn fmt::Display| problem.to_string();
-    let (name, url) = text.split_once('=').ok_or("must be NAME=URL, such as api=https://api.example.com")?;
+    let (name, url) =
+        text.split_once('=').ok_or("must be NAME=URL, such as api=https://api.example.com")?;
     let target = url.parse().map_err(|problem| one_line(&problem))?;
     Upstream::new(name, vec![target]).map_err(|problem| one_line(&problem))
 }
 
 /// The environment of the program: where it reaches each upstream.
-pub(super) fn urls(upstreams: &[Upstream], listeners: &[(String, Address)]) -> Vec<(String, String)> {
+pub(super) fn urls(
+    upstreams: &[Upstream],
+    listeners: &[(String, Address)],
+) -> Vec<(String, String)> {
     let url = |upstream: &Upstream| {
         let (_, address) = listeners.iter().find(|(name, _)| *name == upstream.name)?;
         let scheme = if upstream.listen_tls.is_some() { "https" } else { "http" };

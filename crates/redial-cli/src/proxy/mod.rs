@@ -165,7 +165,8 @@ impl Sidecar {
             }
         };
         notify("STOPPING=1");
-        self.log.event("draining", "draining: no more connections, requests in flight are answered");
+        self.log
+            .event("draining", "draining: no more connections, requests in flight are answered");
         self.drain(proxy)?;
         Ok(status.map_or(0, Status::code))
     }

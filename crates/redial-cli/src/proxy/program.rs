@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::notify;
 use crate::failed::Failed;
 use crate::guard::CommandGuard;
-use crate::run::{Group, Grouping, Status, start_code};
+use crate::run::{Group, Grouping, Status, not_started};
 
 /// What systemd tells the sidecar, and not its program.
 const OURS: [&str; 4] = [notify::VARIABLE, "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];
@@ -32,14 +32,16 @@ impl Program {
     ) -> Result<Self, Failed> {
         let mut command = Command::new(name);
         command.args(args).envs(variables);
-        OURS.iter().for_each(|variable| drop(command.env_remove(variable)));
+        for variable in OURS {
+            command.env_remove(variable);
+        }
         let grouping = Grouping::find();
         if grouping != Grouping::Shared {
             command.process_group(0);
         }
         let child = command.spawn().map_err(|error| {
             Failed::Other(format!("cannot start {}: {error}", name.display())).report_in_time();
-            Failed::Reported(start_code(&error))
+            Failed::Reported(not_started(&error).1)
         })?;
         let group = Group::new(Pid::from_raw(child.id() as i32), grouping);
         let guard = CommandGuard::start(group.target(), None);

@@ -22,7 +22,7 @@ mod wait;
 pub(crate) use args::Args;
 pub(crate) use attempt::Status;
 pub(crate) use group::{Group, Grouping};
-pub(crate) use judge::{Codes, Rules, is_missing, start_code};
+pub(crate) use judge::{Codes, Rules, is_missing, not_started};
 pub(crate) use signals::{Signals, is_ignored};
 pub(crate) use spool::unnamed_file;
 pub(crate) use wait::{ready, stop_ourselves};

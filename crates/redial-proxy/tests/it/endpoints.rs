@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::kit::{GET, OK, Running, Upstream, free_port};
 
-const TWICE: &str =
-    "policy = \"twice\"\n[policy.twice]\nattempts = 2\nbackoff = \"1ms\"\nbudget = \"none\"\n";
+const TWICE: &str = "policy = \"twice\"\n[policy.twice]\nattempts = 2\nbackoff = { base = \"1ms\" }\nbudget = \"none\"\n";
 const DOWN: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 
 fn targets(ports: &[u16]) -> String {

@@ -7,7 +7,8 @@ use std::thread;
 use crate::kit::{Directory, GET, OK, PATIENCE, Running, Upstream, Wire};
 
 /// Repeats what can be repeated, soon.
-const RETRIES: &str = "policy = \"three\"\n[policy.three]\nattempts = 3\nbackoff = \"1ms\"\n";
+const RETRIES: &str =
+    "policy = \"three\"\n[policy.three]\nattempts = 3\nbackoff = { base = \"1ms\" }\n";
 
 #[test]
 fn responses_without_a_body_keep_their_headers_and_the_connections() {

@@ -10,6 +10,7 @@ use redial_core::decide::{Class, Reach};
 use super::BoxError;
 use crate::error::ErrorInner;
 use crate::http::reach;
+use crate::inbound;
 
 /// A request that got no response: the last error of the client below, why no further attempt was made, how
 /// many there were and how long they took.
@@ -41,6 +42,13 @@ impl Error {
         } else {
             StatusCode::BAD_GATEWAY
         }
+    }
+
+    /// Why the caller of a gateway should not retry either, for the header [`STOP`](crate::http::names::STOP) of its response:
+    /// this call has retried, or a guard protects the server. `None` if the caller may.
+    pub fn stop(&self) -> Option<Stop> {
+        let reason = self.reason();
+        inbound::should_cross(reason, self.attempts()).then_some(reason)
     }
 
     /// The same as the error of any other call.
