@@ -43,8 +43,12 @@ impl Listener {
 
     /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
-        self.wanted == upstream.listen
-            && (self.wanted.is_some() || *self.upstream() == *upstream.name)
+        let is_free = match &self.wanted {
+            Some(Address::Tcp(address)) => address.port() == 0,
+            Some(Address::Unix(_)) => false,
+            None => true,
+        };
+        self.wanted == upstream.listen && (!is_free || *self.upstream() == *upstream.name)
     }
 
     /// Requests of further connections go to this upstream.

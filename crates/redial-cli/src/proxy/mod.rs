@@ -22,9 +22,10 @@ use redial_proxy::{Line, Options, Proxy, Sockets, Source};
 use serde_json::json;
 
 use crate::failed::Failed;
-use crate::log::{Form, json_line, text_line};
+use crate::log::{Form, json_line};
 use crate::run::{Signals, Status, ready, stop_ourselves};
 use crate::stderr::{LAST_FLUSH, Stderr};
+use crate::text::sanitise_lines;
 use config::Config;
 use notify::notify;
 use program::Program;
@@ -136,7 +137,7 @@ impl Log {
     fn event(&self, name: &str, message: &str) {
         self.stderr.line(match self.form {
             Form::Json => json_line(name, json!({ "message": message })),
-            _ => text_line(message),
+            _ => format!("redial: {}\n", sanitise_lines(message)),
         });
     }
 }
