@@ -32,7 +32,7 @@ pub(crate) struct Arriving {
 
 impl Arriving {
     pub(crate) fn new(body: Incoming) -> Self {
-        Self { body, paused: Timer::new(limits::REQUEST_BODY) }
+        Self { body, paused: Timer::default() }
     }
 }
 
@@ -47,7 +47,7 @@ impl Body for Arriving {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if frame.is_ready() {
             self.paused.stop();
-        } else if self.paused.poll(cx).is_ready() {
+        } else if self.paused.poll(limits::REQUEST_BODY, cx).is_ready() {
             return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
         }
         frame.map_err(|error| CallerFailed::Broke(error).into())

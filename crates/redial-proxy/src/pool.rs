@@ -123,17 +123,14 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
     let ticks = idle_ticks(response.headers());
     let endpoint = lease.endpoint();
     let served_by = endpoint.is_logged.then(|| ServedBy(Arc::clone(&endpoint.name)));
-    let mut response = response.map(|incoming| {
-        let paused = Timer::new(limits::RESPONSE_BODY);
-        ResponseBody {
-            has_ended: incoming.is_end_stream(),
-            incoming,
-            link,
-            lease,
-            ticks,
-            paused,
-            failed: None,
-        }
+    let mut response = response.map(|incoming| ResponseBody {
+        has_ended: incoming.is_end_stream(),
+        incoming,
+        link,
+        lease,
+        ticks,
+        paused: Timer::default(),
+        failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
         && let Link::Upgraded(upgraded) = response.body_mut().take_link()
@@ -164,10 +161,10 @@ fn timeout(value: &HeaderValue) -> Option<u32> {
 
 /// A connection that is no longer HTTP, among the extensions of its response. Taken once.
 #[derive(Clone)]
-pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Upgraded>>>);
+pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Box<Upgraded>>>>);
 
 impl UpgradedSlot {
-    pub(crate) fn take(&self) -> Option<Upgraded> {
+    pub(crate) fn take(&self) -> Option<Box<Upgraded>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -215,7 +212,7 @@ impl Body for ResponseBody {
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
         match frame {
-            Poll::Pending if paused.poll(cx).is_ready() => {
+            Poll::Pending if paused.poll(limits::RESPONSE_BODY, cx).is_ready() => {
                 self.fail("the upstream sent no part of the body for 300 s".into(), cx)
             }
             Poll::Pending => Poll::Pending,
@@ -245,7 +242,7 @@ impl Drop for ResponseBody {
         if (self.has_ended || self.incoming.is_end_stream())
             && let Link::Polled(mut wire) = self.take_link()
             && self.ticks > 0
-            && wire.is_reusable()
+            && wire.is_done()
         {
             self.lease.endpoint().pool.put(wire, self.ticks);
         }

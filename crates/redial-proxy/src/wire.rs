@@ -49,7 +49,7 @@ pub(crate) enum Link {
     /// Polled by a task of its own, because the request is still being sent. Not used again.
     Task(#[expect(dead_code, reason = "ends the task when dropped")] Task),
     /// No longer HTTP.
-    Upgraded(Upgraded),
+    Upgraded(Box<Upgraded>),
     /// Ended.
     Closed,
 }
@@ -75,6 +75,12 @@ impl Wire {
         let mut polled = pin!(unconstrained(poll_fn(|cx| Poll::Ready(self.poll(cx)))));
         let polled = polled.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         matches!(polled, Poll::Ready(Poll::Pending)) && self.sender.is_ready()
+    }
+
+    /// Whether the connection can go back to the pool after a response.
+    pub(crate) fn is_done(&mut self) -> bool {
+        // Most often hyper has noticed the end of the response while it read it.
+        !self.is_over && (self.sender.is_ready() || self.is_reusable())
     }
 
     /// Ready when the connection has ended.
@@ -138,10 +144,10 @@ impl Wire {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             poll_fn(|cx| self.poll(cx)).await;
             return match self.connection.take().map(Connection::into_parts) {
-                Some(parts) => Link::Upgraded(Upgraded {
+                Some(parts) => Link::Upgraded(Box::new(Upgraded {
                     stream: parts.io.into_inner(),
                     received: parts.read_buf,
-                }),
+                })),
                 None => Link::Closed,
             };
         }
@@ -164,14 +170,22 @@ impl Link {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Self::Polled(wire) = self else { return Pin::new(body).poll_frame(cx) };
-        // As for the head: no waker while there is something to return.
         let mut noop = Context::from_waker(Waker::noop());
-        for cx in [&mut Context::from_waker(Waker::noop()), cx] {
-            let polled = wire.poll(cx);
+        // As for the head: no waker while there is something to return.
+        for cx in [&mut Context::from_waker(Waker::noop()), &mut *cx] {
+            let is_over = wire.poll(cx).is_ready();
             let frame = Pin::new(&mut *body).poll_frame(&mut noop);
-            if frame.is_ready() || polled.is_ready() {
+            if frame.is_ready() {
                 return frame;
             }
+            if is_over {
+                break;
+            }
+        }
+        if wire.is_over {
+            // Dropped, it ends the body too.
+            *self = Self::Closed;
+            return Pin::new(body).poll_frame(cx);
         }
         Poll::Pending
     }
