@@ -19,6 +19,7 @@ use pin_project_lite::pin_project;
 use redial::http::BoxError;
 use tokio::time::{Sleep, sleep};
 
+use crate::access::Entry;
 use crate::answer::{self, Refusal};
 use crate::body::{Arriving, Outbound};
 use crate::clock;
@@ -108,14 +109,21 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Returned>, Infallible> {
     caller.pulse.begin();
-    let mut response = match caller.forward(request) {
+    let access = caller.shared.access.as_ref();
+    let mut entry =
+        access.map(|it| it.begin(&caller.upstream, request.method(), request.uri().path()));
+    let mut response = match caller.forward(request, entry.as_mut()) {
         Ok(forwarded) => forwarded.response(&caller).await,
         Err(refusal) => refusal.response(),
     };
     if caller.shared.drain.has_started() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Returned { body, pulse: Arc::clone(&caller.pulse) }))
+    if let Some(entry) = &mut entry {
+        entry.answered(&response);
+    }
+    let pulse = Arc::clone(&caller.pulse);
+    Ok(response.map(|body| Returned { body, pulse, _entry: entry }))
 }
 
 /// A request that was accepted.
@@ -127,7 +135,11 @@ struct Forwarded {
 }
 
 impl Caller {
-    fn forward(&self, request: Request<Incoming>) -> Result<Forwarded, &'static Refusal> {
+    fn forward(
+        &self,
+        request: Request<Incoming>,
+        entry: Option<&mut Entry>,
+    ) -> Result<Forwarded, &'static Refusal> {
         let mut guarded = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (generation, current) = &mut *guarded;
         if *generation != self.shared.world.generation() {
@@ -139,6 +151,9 @@ impl Caller {
         };
         let (mut parts, body) = request.into_parts();
         let wants = guard::request(&mut parts, &upstream.rules)?;
+        if let Some(entry) = entry {
+            entry.forwarded(upstream, &parts);
+        }
         let mut request = Request::from_parts(parts, Arriving::new(body));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
@@ -246,6 +261,8 @@ impl Watch {
 struct Returned {
     body: Outbound,
     pulse: Arc<Pulse>,
+    /// Logged at the end.
+    _entry: Option<Entry>,
 }
 
 impl Drop for Returned {
