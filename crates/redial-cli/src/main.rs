@@ -11,6 +11,7 @@ mod guard;
 mod log;
 mod policy;
 mod presets;
+mod proxy;
 mod queue;
 mod run;
 mod schema;
@@ -46,6 +47,7 @@ enum Command {
     Guard(guard::Args),
     Import(convert::ImportArgs),
     Presets(presets::Args),
+    Proxy(proxy::Args),
     Queue(queue::Args),
     Run(Box<run::Args>),
     Schema(schema::Args),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Guard(args) => guard::run(&args).map_err(Failed::from),
         Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Proxy(args) => proxy::run(&args, &mut out),
         Command::Queue(args) => queue::run(&args, &mut out),
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),

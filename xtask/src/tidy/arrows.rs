@@ -19,7 +19,7 @@ const ARROWS: &[(&str, May)] = &[
     ("redial-sim", May::Only(&["redial-core", "redial-policy"])),
     ("redial-live", May::Only(&["redial-core", "redial", "redial-sim"])),
     ("redial-queue", May::Only(&["redial-core", "redial", "redial-policy"])),
-    ("redial-proxy", May::Only(&["redial-core", "redial", "redial-policy"])),
+    ("redial-proxy", May::Only(&["redial-core", "redial", "redial-policy", "redial-queue"])),
     ("redial-cli", May::AllBut(&["redial-bench", "xtask"])),
     ("redial-bench", May::AllBut(&["xtask"])),
     ("xtask", May::Only(&[])),

@@ -32,10 +32,15 @@ mod print;
 mod read;
 mod routes;
 mod setting;
+mod sidecar;
 
 use redial_core::fleet::Location;
 use redial_core::{Nanos, Policy, Preset, Rate};
 pub(crate) use routes::{is_method, is_path};
+pub use sidecar::{
+    AccessLog, Address, ClientTls, Health, HostHeader, Idempotency, Identity, KeyStore, Keys,
+    Proxy, ServerTls, Shed, Target, Upstream,
+};
 
 use crate::found::Places;
 use crate::source::{Problem, SourceId};
@@ -43,6 +48,9 @@ use crate::tree::{Entry, Node};
 
 /// The most policies, and the most routes, in a file.
 pub const MOST_POLICIES: usize = 10_000;
+
+/// The tables of a file that is not a single policy.
+const TABLES: [&str; 6] = ["policy", "route", "fleet", "setting", "proxy", "upstream"];
 
 /// The contents of a policy file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +63,10 @@ pub struct File {
     pub fleets: Vec<(String, Location)>,
     /// The setting of all policies.
     pub setting: Setting,
+    /// What concerns the whole sidecar.
+    pub proxy: Proxy,
+    /// The upstreams of the sidecar, in the order of the file.
+    pub upstreams: Vec<Upstream>,
 }
 
 impl File {
@@ -88,17 +100,28 @@ impl File {
             return true;
         }
         let entries = top.entries();
-        let is_known =
-            |entry: &Entry| is_name(entry) || ["policy", "route", "fleet"].contains(&&*entry.key);
+        let is_known = |entry: &Entry| is_name(entry) || TABLES.contains(&&*entry.key);
         let only_known = entries.iter().all(is_known);
         let has_field = entries.iter().any(|entry| fields::is_field(&entry.key));
         let extends = node.get("extends").and_then(Node::text).and_then(Preset::from_name);
         entries.iter().any(|entry| fields::is_distinctive(&entry.key))
             || only_known && (policies.is_some() || has_field || extends.is_some())
+            || sidecar::recognises(node, only_known)
     }
 }
 
 impl File {
+    /// The policy with this name.
+    pub fn policy(&self, name: &str) -> Option<&Policy> {
+        self.policies.iter().find(|named| named.name == name).map(|named| &named.policy)
+    }
+
+    /// The policy of an upstream's requests that match no route.
+    pub fn policy_of(&self, upstream: &Upstream) -> Policy {
+        let policy = upstream.policy.as_deref().and_then(|name| self.policy(name));
+        policy.cloned().unwrap_or_else(Policy::standard)
+    }
+
     /// Where the ledger of a policy's fleet is, if the policy has one.
     pub fn location(&self, policy: &Policy) -> Option<&Location> {
         let fleet = policy.fleet()?;
@@ -138,6 +161,8 @@ pub struct Named {
 /// A set of requests, and the policy that they use. A field that is unset matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
+    /// The upstream of the sidecar that the requests go to.
+    pub upstream: Option<String>,
     /// The host that the requests go to.
     pub host: Option<String>,
     /// The path, or with `*` at its end a prefix of it.

@@ -8,7 +8,7 @@ use redial_core::{DurationText, Policy};
 
 use super::extend::join;
 use super::fields::{self, Kind};
-use super::{File, Layer, Queue, Route, Setting};
+use super::{File, Layer, Queue, Route, Setting, sidecar};
 use crate::tree::{Entry, Node, Table, Value};
 
 impl File {
@@ -30,6 +30,14 @@ impl File {
         for (name, location) in &self.fleets {
             section(&format!("[fleet.{}]", Value::toml_key(name)), &fleet(location), &mut out);
         }
+        let proxy = sidecar::print_proxy(&self.proxy);
+        if !proxy.entries().is_empty() {
+            section("[proxy]", &proxy, &mut out);
+        }
+        for upstream in &self.upstreams {
+            let header = format!("[upstream.{}]", upstream.name);
+            section(&header, &sidecar::print_upstream(upstream), &mut out);
+        }
         for route in &self.routes {
             section("[[route]]", &self::route(route), &mut out);
         }
@@ -50,7 +58,7 @@ fn entry(key: &str, value: Value) -> Entry {
     Entry { key, key_span, node: Node { span: Default::default(), value } }
 }
 
-fn table(entries: impl IntoIterator<Item = Option<(&'static str, Value)>>) -> Table {
+pub(super) fn table(entries: impl IntoIterator<Item = Option<(&'static str, Value)>>) -> Table {
     let mut table = Table::default();
     entries.into_iter().flatten().for_each(|(key, value)| table.set(entry(key, value)));
     table
@@ -179,6 +187,7 @@ fn layer(layer: &Layer) -> Value {
 fn route(route: &Route) -> Table {
     let text = |text: &String| Value::from(text.as_str());
     table([
+        route.upstream.as_ref().map(|name| ("upstream", text(name))),
         route.host.as_ref().map(|host| ("host", text(host))),
         route.path.as_ref().map(|path| ("path", text(path))),
         (!route.methods.is_empty())

@@ -5,7 +5,7 @@ use redial_core::{Draft, Policy};
 use serde::Deserialize;
 
 use super::extend::{self, Parent, join};
-use super::{File, MOST_POLICIES, Named, Setting, fields, fleets, routes, setting};
+use super::{File, MOST_POLICIES, Named, Setting, fields, fleets, routes, setting, sidecar};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId, Span};
 use crate::tree::de::{Clamped, De};
@@ -19,8 +19,8 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
     let Some(first) = top.table()?.entries().first() else {
         return Err(Problem::whole("empty file: a policy starts with [policy.NAME]"));
     };
-    let is_bare = top.get("policy").is_none() && top.get("route").is_none();
-    let known = if is_bare { fields::names() } else { vec!["policy", "route", "fleet", "setting"] };
+    let is_bare = ["policy", "route", "upstream", "proxy"].iter().all(|it| top.get(it).is_none());
+    let known = if is_bare { fields::names() } else { super::TABLES.to_vec() };
     top.deny_unknown(&known)?;
     let written = if is_bare {
         let describes_policy = |entry: &Entry| match entry.key.as_str() {
@@ -51,11 +51,15 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
         file.policies.push(named);
     }
     file.fleets = fleets::read(&top, &file.policies, &places)?;
-    file.routes = routes::read(&top, &file.policies, &mut places, source)?;
+    sidecar::read(&top, &mut file)?;
+    file.routes = routes::read(&top, &file, &mut places, source)?;
     Ok((file, places))
 }
 
 fn named<'a>(top: &Cursor<'a>) -> Result<Vec<Written<'a>>, Problem> {
+    if top.get("policy").is_none() && top.get("upstream").is_some() {
+        return Ok(Vec::new());
+    }
     let policies = top.get("policy").ok_or_else(no_policy)?;
     let entries = policies.table()?.entries();
     if entries.is_empty() {

@@ -4,7 +4,7 @@ use redial_core::Preset;
 
 use super::read::put;
 use super::setting::{boolean, non_empty};
-use super::{MOST_POLICIES, Named, Route};
+use super::{File, MOST_POLICIES, Route};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId};
 use crate::suggest::did_you_mean;
@@ -13,7 +13,7 @@ use crate::tree::{Cursor, Truncated};
 /// Reads the routes, and adds each to the places of its policy: `route[0]` is the first route of that policy.
 pub(super) fn read(
     top: &Cursor<'_>,
-    policies: &[Named],
+    file: &File,
     places: &mut [Places],
     source: SourceId,
 ) -> Result<Vec<Route>, Problem> {
@@ -21,15 +21,13 @@ pub(super) fn read(
     if list.list()?.count() > MOST_POLICIES {
         return Err(list.problem(format_args!("more than {MOST_POLICIES} routes")));
     }
-    let names = policies.iter().map(|named| named.name.as_str());
-    let numbers: HashMap<&str, usize> = names.zip(0..).collect();
+    let policies = Names::new(file.policies.iter().map(|named| named.name.as_str()));
+    let upstreams = Names::new(file.upstreams.iter().map(|upstream| upstream.name.as_str()));
     let mut routes = Vec::new();
-    let mut counts = vec![0; policies.len()];
+    let mut counts = vec![0; file.policies.len()];
     for here in list.items() {
-        let route = route(&here)?;
-        let Some(&number) = numbers.get(route.policy.as_str()) else {
-            return Err(no_policy(&here, &route.policy, policies));
-        };
+        let route = route(&here, &upstreams)?;
+        let number = policies.policy(&here.get("policy").unwrap_or_else(|| here.clone()))?;
         let path = format!("route[{}]", counts[number]);
         counts[number] += 1;
         places[number].put(path.clone(), Place { source, span: here.node.span });
@@ -39,19 +37,56 @@ pub(super) fn read(
     Ok(routes)
 }
 
-fn route(here: &Cursor<'_>) -> Result<Route, Problem> {
-    here.deny_unknown(&["host", "path", "methods", "key", "policy"])?;
+/// Names that fields can refer to.
+pub(super) struct Names<'a> {
+    list: Vec<&'a str>,
+    numbers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(names: impl Iterator<Item = &'a str>) -> Self {
+        let list: Vec<&str> = names.collect();
+        let numbers = list.iter().copied().zip(0..).collect();
+        Self { list, numbers }
+    }
+
+    fn find(&self, here: &Cursor<'_>) -> Result<Option<usize>, Problem> {
+        here.text().map(|name| self.numbers.get(name).copied())
+    }
+
+    /// The number of the policy that a field names.
+    pub(super) fn policy(&self, here: &Cursor<'_>) -> Result<usize, Problem> {
+        let preset = here.node.text().and_then(Preset::from_name).map(Preset::name);
+        let help = preset.map(|name| {
+            format!("to use the preset, add [policy.{name}] with extends = \"{name}\"")
+        });
+        self.find(here)?.ok_or_else(|| self.unknown(here, "policy", help))
+    }
+
+    fn upstream(&self, here: &Cursor<'_>) -> Result<String, Problem> {
+        let name = here.text()?.to_owned();
+        self.find(here)?.map(|_| name).ok_or_else(|| self.unknown(here, "upstream", None))
+    }
+
+    fn unknown(&self, here: &Cursor<'_>, kind: &str, help: Option<String>) -> Problem {
+        let name = here.node.text().unwrap_or_default();
+        let help = help
+            .or_else(|| did_you_mean(name, self.list.iter().copied()))
+            .unwrap_or_else(|| format!("add it: [{kind}.NAME]"));
+        here.problem(format_args!("no {kind} `{}` in this file", Truncated(name))).help(help)
+    }
+}
+
+fn route(here: &Cursor<'_>, upstreams: &Names<'_>) -> Result<Route, Problem> {
+    here.deny_unknown(&["upstream", "host", "path", "methods", "key", "policy"])?;
     let policy = here.get("policy").ok_or_else(|| {
         here.problem("missing field `policy`").help("name the policy that these requests use")
     })?;
-    let methods = match here.get("methods") {
-        Some(methods) => methods.list()?.map(|here| method(&here)).collect::<Result<_, _>>()?,
-        None => Vec::new(),
-    };
     Ok(Route {
+        upstream: here.get("upstream").map(|here| upstreams.upstream(&here)).transpose()?,
         host: here.get("host").map(|here| non_empty(&here)).transpose()?,
         path: here.get("path").map(|here| path(&here)).transpose()?,
-        methods,
+        methods: here.get("methods").map_or(Ok(Vec::new()), |here| methods(&here))?,
         key: here.get("key").map_or(Ok(false), |here| boolean(&here))?,
         policy: policy.text()?.to_owned(),
     })
@@ -77,20 +112,15 @@ pub(crate) fn is_method(method: &str) -> bool {
     letters && (1..=40).contains(&method.len())
 }
 
+/// A list of methods, in upper case.
+pub(super) fn methods(here: &Cursor<'_>) -> Result<Vec<String>, Problem> {
+    here.list()?.map(|here| method(&here)).collect()
+}
+
 fn method(here: &Cursor<'_>) -> Result<String, Problem> {
     let method = here.text()?;
     if is_method(method) {
         return Ok(method.to_ascii_uppercase());
     }
     Err(here.must_be("an HTTP method such as \"GET\""))
-}
-
-fn no_policy(route: &Cursor<'_>, name: &str, policies: &[Named]) -> Problem {
-    let here = route.get("policy").unwrap_or_else(|| route.clone());
-    let help = match Preset::from_name(name) {
-        Some(_) => format!("to use the preset, add [policy.{name}] with extends = \"{name}\""),
-        None => did_you_mean(name, policies.iter().map(|named| named.name.as_str()))
-            .unwrap_or_else(|| "add it: [policy.NAME]".to_owned()),
-    };
-    here.problem(format_args!("no policy `{}` in this file", Truncated(name))).help(help)
 }

@@ -35,7 +35,7 @@ pub(super) fn read(here: &Cursor<'_>) -> Result<Setting, Problem> {
     })
 }
 
-fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+pub(super) fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     let read = here.node.text().map(parse_duration);
     match read {
         Some(Ok(nanos @ 1..)) => Ok(nanos),
@@ -61,7 +61,7 @@ pub(super) fn boolean(here: &Cursor<'_>) -> Result<bool, Problem> {
 }
 
 /// Other systems accept a number in quotes; policy files do not.
-fn whole(here: &Cursor<'_>, range: RangeInclusive<u32>) -> Result<u32, Problem> {
+pub(super) fn whole(here: &Cursor<'_>, range: RangeInclusive<u32>) -> Result<u32, Problem> {
     match here.node.value {
         Value::Integer(_) => here.count(range),
         _ => Err(here.must_be("a whole number")),

@@ -19,6 +19,7 @@ mod rules_pages;
 mod schema;
 mod suppress;
 mod tree;
+mod upstreams;
 mod words;
 
 /// Line and column of a byte, both from 1.

@@ -365,7 +365,7 @@ fn routes() -> BoxedStrategy<Route> {
     (option::of("[a-z.]{1,9}"), option::of("/[a-z/]{0,9}\\*?"), methods, any::<bool>())
         .prop_map(|(host, path, methods, key)| {
             let methods = methods.into_iter().map(str::to_owned).collect();
-            Route { host, path, methods, key, policy: String::new() }
+            Route { host, path, methods, key, ..Route::default() }
         })
         .boxed()
 }

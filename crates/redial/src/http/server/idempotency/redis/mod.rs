@@ -48,9 +48,24 @@ pub struct RedisStore {
 impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/database]`.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let store = Self::open(url)?;
+        match timeout(store.timeout, store.link.get(store.timeout)).await {
+            Ok(Ok(_)) => Ok(store),
+            Ok(Err(error)) => Err(unavailable(error)),
+            Err(elapsed) => Err(unavailable(elapsed)),
+        }
+    }
+
+    /// The same without a connection: the first request with a key makes it. For programs that have to start while Redis is
+    /// down.
+    ///
+    /// # Errors
+    ///
+    /// The URL is not valid.
+    pub fn open(url: &str) -> Result<Self, StoreError> {
         let info = url.into_connection_info().map_err(unavailable)?;
         let address = Address::new(info, Trust::System);
-        let store = Self {
+        Ok(Self {
             link: Arc::new(Link::new(address, REPLY_BYTES)),
             prefix: "redial:idempotency:".to_owned(),
             timeout: Duration::from_secs(1),
@@ -58,12 +73,7 @@ impl RedisStore {
             renew: Script::new(include_str!("renew.lua")),
             finish: Script::new(include_str!("finish.lua")),
             release: Script::new(include_str!("release.lua")),
-        };
-        match timeout(store.timeout, store.link.get(store.timeout)).await {
-            Ok(Ok(_)) => Ok(store),
-            Ok(Err(error)) => Err(unavailable(error)),
-            Err(elapsed) => Err(unavailable(elapsed)),
-        }
+        })
     }
 
     /// Sets the prefix of all keys. Each service that shares a Redis needs its own.

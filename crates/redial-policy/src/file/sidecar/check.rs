@@ -1,0 +1,127 @@
+//! Mistakes that only show when all upstreams are known.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+use super::{Address, Target, Upstream};
+use crate::file::File;
+use crate::source::Problem;
+use crate::tree::Cursor;
+
+/// Refuses upstreams that share a variable or an address, and targets that are listeners of the same file.
+pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
+    let mut variables = HashMap::new();
+    let mut listeners = Listeners::default();
+    if let Some(admin) = &file.proxy.admin {
+        listeners.add(admin, Owner::Admin);
+    }
+    for upstream in &file.upstreams {
+        let variable = upstream.variable();
+        if let Some(other) = variables.insert(variable.clone(), &upstream.name) {
+            let message = format!("its URL is in {variable}, and so is that of `{other}`");
+            return Err(at(top, upstream, "").problem(message).help("rename one of them"));
+        }
+        if upstream.buffer > file.proxy.replay {
+            let message = "larger than `replay`, which limits all buffers together";
+            let help = "raise `replay` in [proxy], or lower `buffer`";
+            return Err(at(top, upstream, "buffer").problem(message).help(help));
+        }
+        let Some(address) = &upstream.listen else { continue };
+        if let Some(owner) = listeners.owner(address) {
+            let message = format!("{address} is in use by {owner}");
+            let help = match owner {
+                Owner::Admin => "use another port, or write `admin` in [proxy]",
+                Owner::Upstream(_) => "use another port",
+            };
+            return Err(at(top, upstream, "listen").problem(message).help(help));
+        }
+        listeners.add(address, Owner::Upstream(&upstream.name));
+    }
+    for upstream in &file.upstreams {
+        for (i, target) in upstream.to.iter().enumerate() {
+            let Some(owner) = listeners.reached_by(target) else { continue };
+            let to = at(top, upstream, "to");
+            let to = to.items().nth(i).unwrap_or(to.clone());
+            let message = format!("{target} is the listener of {owner}: requests would loop");
+            return Err(to.problem(message).help("write the address of the server itself"));
+        }
+    }
+    Ok(())
+}
+
+/// A field of an upstream, or the upstream if it does not have that field.
+fn at<'a>(top: &Cursor<'a>, upstream: &Upstream, field: &str) -> Cursor<'a> {
+    let table = top.at(&["upstream", &upstream.name]).unwrap_or_else(|| top.clone());
+    table.get(field).unwrap_or(table)
+}
+
+#[derive(Clone, Copy)]
+enum Owner<'a> {
+    Admin,
+    Upstream(&'a str),
+}
+
+impl std::fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Admin => f.write_str("the admin interface"),
+            Self::Upstream(name) => write!(f, "`{name}`"),
+        }
+    }
+}
+
+const WILDCARDS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+
+/// Who listens where.
+#[derive(Default)]
+struct Listeners<'a> {
+    /// By port and address; `None` is the first listener on a port, whatever its address.
+    tcp: HashMap<(u16, Option<IpAddr>), Owner<'a>>,
+    unix: HashMap<&'a Path, Owner<'a>>,
+}
+
+impl<'a> Listeners<'a> {
+    fn add(&mut self, address: &'a Address, owner: Owner<'a>) {
+        match address {
+            // A free port is a different one for each listener.
+            Address::Tcp(address) if address.port() == 0 => {}
+            Address::Tcp(address) => {
+                self.tcp.entry((address.port(), None)).or_insert(owner);
+                self.tcp.insert((address.port(), Some(address.ip())), owner);
+            }
+            Address::Unix(path) => {
+                self.unix.insert(path, owner);
+            }
+        }
+    }
+
+    /// The listener that makes this address unavailable. A wildcard includes every address, `::` those of IPv4 too.
+    fn owner(&self, address: &Address) -> Option<Owner<'a>> {
+        match address {
+            Address::Unix(path) => self.unix.get(path.as_path()).copied(),
+            Address::Tcp(address) if address.ip().is_unspecified() => {
+                self.tcp.get(&(address.port(), None)).copied()
+            }
+            Address::Tcp(address) => self.at(address.port(), address.ip(), true),
+        }
+    }
+
+    /// The listener that receives requests to this target.
+    fn reached_by(&self, target: &Target) -> Option<Owner<'a>> {
+        match target {
+            Target::Unix(path) => self.unix.get(path.as_path()).copied(),
+            Target::Http { port, .. } => {
+                let mut ips = target.local_ips().into_iter();
+                ips.find_map(|ip| self.at(*port, ip, ip.is_loopback()))
+            }
+        }
+    }
+
+    fn at(&self, port: u16, ip: IpAddr, or_wildcard: bool) -> Option<Owner<'a>> {
+        let wildcards = WILDCARDS.into_iter().filter(|_| or_wildcard);
+        let mut ips = std::iter::once(ip).chain(wildcards);
+        ips.find_map(|ip| self.tcp.get(&(port, Some(ip))).copied())
+    }
+}

@@ -1,0 +1,130 @@
+//! Every response that the proxy makes itself.
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use redial::Stop;
+use redial::decide::Class;
+use redial::http::{Error, names};
+
+use crate::body::{CallerFailed, Outbound};
+use crate::names::PROXY_STATUS;
+
+/// An answer that is always the same. Its connection is closed, because the rest of a request that is refused is not read.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    /// As RFC 9209 has it.
+    proxy_status: &'static str,
+    text: &'static str,
+}
+
+pub(crate) static HOST: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    proxy_status: "redial; error=http_request_error",
+    text: "the request needs exactly one valid Host header\n",
+};
+pub(crate) static OTHER_HOST: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    proxy_status: "redial; error=http_request_error",
+    text: "the Host header differs from the host in the request target\n",
+};
+pub(crate) static CODING: Refusal = Refusal {
+    status: StatusCode::NOT_IMPLEMENTED,
+    proxy_status: "redial; error=http_request_error",
+    text: "the only supported Transfer-Encoding is chunked\n",
+};
+pub(crate) static CONNECT: Refusal = Refusal {
+    status: StatusCode::NOT_IMPLEMENTED,
+    proxy_status: "redial; error=http_request_denied",
+    text: "CONNECT is not supported: send requests to the address of the upstream's listener\n",
+};
+pub(crate) static URI_TOO_LONG: Refusal = Refusal {
+    status: StatusCode::URI_TOO_LONG,
+    proxy_status: "redial; error=http_request_error",
+    text: "the path and query have more than 8192 bytes\n",
+};
+pub(crate) static LOOP: Refusal = Refusal {
+    status: StatusCode::LOOP_DETECTED,
+    proxy_status: "redial; error=proxy_loop_detected",
+    text: "this proxy has forwarded the request before: check where the upstream sends it\n",
+};
+pub(crate) static PROTOCOL: Refusal = Refusal {
+    status: StatusCode::BAD_GATEWAY,
+    proxy_status: "redial; error=http_upgrade_failed",
+    text: "the upstream switched to a protocol that the request did not ask for\n",
+};
+pub(crate) static GONE: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    proxy_status: "redial; error=destination_not_found",
+    text: "this upstream is no longer configured\n",
+};
+
+static PAUSED: Refusal = Refusal {
+    status: StatusCode::REQUEST_TIMEOUT,
+    proxy_status: "redial; error=http_request_error",
+    text: "no part of the request's body arrived for 30 s\n",
+};
+static BROKE: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    proxy_status: "redial; error=http_request_error",
+    text: "the request's body is invalid or incomplete\n",
+};
+
+impl Refusal {
+    #[cold]
+    pub(crate) fn response(&self) -> Response<Outbound> {
+        let mut response = text(self.status, Bytes::from_static(self.text.as_bytes()));
+        let headers = response.headers_mut();
+        headers.insert(PROXY_STATUS, HeaderValue::from_static(self.proxy_status));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+}
+
+fn text(status: StatusCode, text: Bytes) -> Response<Outbound> {
+    let mut response = Response::new(Outbound::Text(text));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+/// The answer to a request that got no response.
+#[cold]
+pub(crate) fn failed(error: &Error) -> Response<Outbound> {
+    if let Some(caller) = find::<CallerFailed>(error) {
+        let refusal = if matches!(caller, CallerFailed::Paused) { &PAUSED } else { &BROKE };
+        return refusal.response();
+    }
+    let mut response = text(error.status(), format!("{:#}\n", **error).into());
+    let headers = response.headers_mut();
+    headers.insert(PROXY_STATUS, HeaderValue::from_static(proxy_status(error)));
+    if let Some(reason) = error.stop() {
+        headers.insert(names::STOP, HeaderValue::from_static(reason.name()));
+    }
+    response
+}
+
+fn proxy_status(error: &Error) -> &'static str {
+    match error.failure().map(|failure| failure.class) {
+        Some(Class::Connect) => "redial; error=connection_refused",
+        Some(Class::Timeout) => "redial; error=http_response_timeout",
+        Some(Class::Reset) => "redial; error=connection_terminated",
+        Some(Class::ServerError) => "redial; error=http_protocol_error",
+        _ if error.reason() == Stop::Deadline => "redial; error=http_response_timeout",
+        _ => "redial; error=destination_unavailable",
+    }
+}
+
+/// The first error of this type among an error and its sources.
+fn find<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,161 @@
+//! The bodies of requests and responses on their way through the proxy.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::{fmt, mem};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use redial::http::server::idempotency;
+use redial::http::{Answer, BoxError, Replay};
+
+use crate::limits;
+use crate::pool::ResponseBody;
+use crate::timer::Timer;
+
+/// The body of an attempt.
+pub(crate) type RequestBody = Replay<Inbound>;
+
+/// The body of a caller's request.
+pub(crate) enum Inbound {
+    Streamed(Arriving),
+    /// Read by the idempotency layer, if the request has a key.
+    Keyed(idempotency::Body<Arriving>),
+}
+
+/// A body that arrives, with a limit on its pauses.
+pub(crate) struct Arriving {
+    body: Incoming,
+    paused: Timer,
+}
+
+impl Arriving {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self { body, paused: Timer::new(limits::REQUEST_BODY) }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if frame.is_ready() {
+            self.paused.stop();
+        } else if self.paused.poll(cx).is_ready() {
+            return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
+        }
+        frame.map_err(|error| CallerFailed::Broke(error).into())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Body for Inbound {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+            Self::Keyed(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Streamed(body) => body.is_end_stream(),
+            Self::Keyed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Streamed(body) => body.size_hint(),
+            Self::Keyed(body) => body.size_hint(),
+        }
+    }
+}
+
+/// The body of a request did not arrive.
+#[derive(Debug)]
+pub(crate) enum CallerFailed {
+    /// No part of it for too long.
+    Paused,
+    /// It is invalid, or the caller has left. The error is no source of this one: it is not that of an attempt.
+    Broke(hyper::Error),
+}
+
+impl fmt::Display for CallerFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paused => f.write_str("the caller sent no part of the body for 30 s"),
+            Self::Broke(error) => write!(f, "the body of the request is incomplete: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CallerFailed {}
+
+/// The body of a response to a caller.
+#[derive(Default)]
+pub(crate) enum Outbound {
+    Streamed(Answer<ResponseBody>),
+    Text(Bytes),
+    /// Of the layers for servers.
+    Layered(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>),
+    #[default]
+    Empty,
+}
+
+impl Body for Outbound {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+            Self::Layered(body) => body.as_mut().poll_frame(cx),
+            Self::Text(text) => {
+                let text = mem::take(text);
+                Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))))
+            }
+            Self::Empty => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Streamed(body) => body.is_end_stream(),
+            Self::Layered(body) => body.is_end_stream(),
+            Self::Text(text) => text.is_empty(),
+            Self::Empty => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Streamed(body) => body.size_hint(),
+            Self::Layered(body) => body.size_hint(),
+            Self::Text(text) => SizeHint::with_exact(text.len() as u64),
+            Self::Empty => SizeHint::with_exact(0),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Retries, budgets and deadlines for services in any language: a proxy beside the service, which forwards its requests
+//! under the policies of a file.
+//!
+//! The walk of a request goes one way: `threads`, `listen`, `serve`, `guard`, `route`, `stack`, `balance`, `pool`, `dial`.
+//! There is no retry loop here: [`redial::http::RetryLayer`] retries.
+
+mod answer;
+mod balance;
+mod body;
+mod clock;
+mod dial;
+mod endpoint;
+mod error;
+mod guard;
+mod io;
+mod limits;
+mod listen;
+mod names;
+mod pool;
+mod proxy;
+mod route;
+mod serve;
+mod shared;
+mod stack;
+mod store;
+mod swap;
+mod targets;
+mod tend;
+mod threads;
+mod timer;
+mod tls;
+mod tunnel;
+mod wire;
+mod world;
+
+pub use error::StartError;
+pub use proxy::Proxy;

@@ -1,0 +1,198 @@
+//! Where callers connect.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redial_policy::file::{Address, Upstream};
+use socket2::{Domain, Protocol, Type};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::{sleep, timeout};
+
+use crate::error::StartError;
+use crate::io::{Socket, Stream};
+use crate::limits;
+use crate::serve;
+use crate::shared::{Admitted, Shared};
+
+/// A listener that is bound, but not yet part of a runtime.
+pub(crate) struct Bound {
+    pub(crate) listener: Arc<Listener>,
+    socket: BoundSocket,
+}
+
+/// A listener.
+pub(crate) struct Listener {
+    /// As in the file; `None` for a free port.
+    wanted: Option<Address>,
+    /// With the port that was chosen.
+    pub(crate) address: Address,
+    /// The name of the upstream that its requests go to.
+    upstream: Mutex<Arc<str>>,
+}
+
+impl Listener {
+    pub(crate) fn upstream(&self) -> Arc<str> {
+        Arc::clone(&self.upstream.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
+    pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
+        self.wanted == upstream.listen
+            && (self.wanted.is_some() || *self.upstream() == *upstream.name)
+    }
+
+    /// Requests of further connections go to this upstream.
+    pub(crate) fn lead_to(&self, upstream: &Upstream) {
+        let name = upstream.name.as_str().into();
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+}
+
+enum BoundSocket {
+    Tcp(std::net::TcpListener),
+    Unix(StdUnixListener),
+}
+
+/// How many callers may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+impl Bound {
+    pub(crate) fn new(upstream: &Upstream) -> Result<Self, StartError> {
+        let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = upstream.listen.as_ref().unwrap_or(&any);
+        let bound = match address {
+            Address::Tcp(address) => tcp(*address),
+            Address::Unix(path) => unix(path),
+        };
+        let (address, socket) = bound.map_err(|error| {
+            let field = format!("upstream.{}.listen", upstream.name);
+            StartError::new(field, format!("cannot listen on {address}: {error}"), help(&error))
+        })?;
+        let name = Mutex::new(upstream.name.as_str().into());
+        let listener = Listener { wanted: upstream.listen.clone(), address, upstream: name };
+        Ok(Self { listener: Arc::new(listener), socket })
+    }
+}
+
+fn help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the process that listens there, or choose another port",
+        io::ErrorKind::AddrNotAvailable => "listen on an address of this machine",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023, or a path that is writable",
+        _ => "choose another address",
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<(Address, BoundSocket)> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let listener = std::net::TcpListener::from(socket);
+    Ok((Address::Tcp(listener.local_addr()?), BoundSocket::Tcp(listener)))
+}
+
+fn unix(path: &Path) -> io::Result<(Address, BoundSocket)> {
+    let bound = match StdUnixListener::bind(path) {
+        // A process that was killed leaves its socket behind.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
+            fs::remove_file(path)?;
+            StdUnixListener::bind(path)
+        }
+        bound => bound,
+    };
+    let listener = bound?;
+    listener.set_nonblocking(true)?;
+    Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(listener)))
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    StdUnixStream::connect(path).err().is_some_and(refused)
+}
+
+/// A connection that was accepted, not yet part of the runtime of its thread.
+pub(crate) struct Accepted {
+    socket: AcceptedSocket,
+    upstream: Arc<str>,
+    pub(crate) admitted: Admitted,
+}
+
+enum AcceptedSocket {
+    Tcp(std::net::TcpStream),
+    Unix(StdUnixStream),
+}
+
+enum ListeningSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl ListeningSocket {
+    async fn accept(&self) -> io::Result<AcceptedSocket> {
+        match self {
+            Self::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                stream.set_nodelay(true)?;
+                Ok(AcceptedSocket::Tcp(stream.into_std()?))
+            }
+            Self::Unix(listener) => {
+                Ok(AcceptedSocket::Unix(listener.accept().await?.0.into_std()?))
+            }
+        }
+    }
+}
+
+/// Accepts connections until the drain starts. Beyond the limit they wait in the kernel's queue.
+pub(crate) async fn accept(
+    bound: Bound,
+    shared: Arc<Shared>,
+    hand_over: impl Fn(Accepted),
+) -> io::Result<()> {
+    let Bound { listener, socket } = bound;
+    let socket = match socket {
+        BoundSocket::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
+        BoundSocket::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
+    };
+    loop {
+        let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
+        match socket.accept().await {
+            Ok(socket) => hand_over(Accepted {
+                socket,
+                upstream: listener.upstream(),
+                admitted: shared.admit(permit),
+            }),
+            // Most likely too many open files, which passes when other connections close.
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+impl Accepted {
+    /// Serves the connection on this thread.
+    pub(crate) async fn serve(self, shared: Arc<Shared>) {
+        let Self { socket, upstream, admitted } = self;
+        let socket = match socket {
+            AcceptedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            AcceptedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+        };
+        let Ok(socket) = socket else { return };
+        let tls = shared.world.load().upstream(&upstream).and_then(|it| it.acceptor.clone());
+        let stream = match tls {
+            None => Stream::plain(socket),
+            Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
+                Ok(Ok(stream)) => Stream::tls(tokio_rustls::TlsStream::Server(stream)),
+                // The caller learns of a failed handshake from TLS itself.
+                Ok(Err(_)) | Err(_) => return,
+            },
+        };
+        serve::serve(stream, upstream, shared, admitted).await;
+    }
+}

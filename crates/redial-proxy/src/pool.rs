@@ -1,0 +1,247 @@
+//! Connections to one endpoint that no request uses.
+//!
+//! Each thread has its own: a connection is tied to the thread that opened it. The newest is used first, so that the others
+//! can expire.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use redial::http::BoxError;
+
+use crate::body::RequestBody;
+use crate::endpoint::Lease;
+use crate::limits;
+use crate::names::KEEP_ALIVE;
+use crate::timer::Timer;
+use crate::wire::{Link, Unanswered, Upgraded, Wire};
+
+thread_local! {
+    /// The place of this thread among the threads of the proxy.
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+    /// The time, counted in [`TICK`]s. Reading a clock twice for each request would cost more.
+    static TICKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How often a thread calls [`tick`], in milliseconds.
+pub(crate) const TICK: u64 = 250;
+
+/// Gives the thread its place.
+pub(crate) fn enter(thread: usize) {
+    THREAD.set(thread);
+}
+
+/// Advances the time of this thread.
+pub(crate) fn tick() {
+    TICKS.set(TICKS.get().wrapping_add(1));
+}
+
+pub(crate) struct Pool {
+    /// For each thread, the connections in the order in which they became idle.
+    idle: Box<[Mutex<Vec<Idle>>]>,
+}
+
+struct Idle {
+    wire: Box<Wire>,
+    /// In ticks of the thread.
+    expires: u32,
+}
+
+impl Idle {
+    fn is_expired(&self) -> bool {
+        self.expires.wrapping_sub(TICKS.get()).cast_signed() <= 0
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { idle: (0..threads).map(|_| Mutex::default()).collect() }
+    }
+
+    fn idle(&self) -> Option<MutexGuard<'_, Vec<Idle>>> {
+        let idle = self.idle.get(THREAD.get())?;
+        Some(idle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The connection that became idle last, if it is still open.
+    fn take(&self) -> Option<Box<Wire>> {
+        loop {
+            let mut idle = self.idle()?.pop()?;
+            if !idle.is_expired() && idle.wire.is_reusable() {
+                return Some(idle.wire);
+            }
+        }
+    }
+
+    fn put(&self, wire: Box<Wire>, ticks: u32) {
+        if let Some(mut idle) = self.idle() {
+            idle.push(Idle { wire, expires: TICKS.get().wrapping_add(ticks) });
+        }
+    }
+
+    /// Closes the connections of this thread that have expired.
+    pub(crate) fn sweep(&self) {
+        if let Some(mut idle) = self.idle() {
+            idle.retain(|idle| !idle.is_expired());
+        }
+    }
+}
+
+/// Sends a request to an endpoint, and awaits the beginning of the response.
+pub(crate) async fn send(
+    lease: Lease,
+    mut request: Request<RequestBody>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    let endpoint = Arc::clone(lease.endpoint());
+    while let Some(wire) = endpoint.pool.take() {
+        match wire.send(request).await {
+            Ok((response, link)) => return Ok(receive(lease, response, link)),
+            // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
+            Err(Unanswered::Unsent(unsent, _)) => request = *unsent,
+            Err(Unanswered::Failed(error)) => return Err(lease.fail(error)),
+        }
+    }
+    let stream = match endpoint.dialer.dial().await {
+        Ok(stream) => stream,
+        Err(error) => return Err(lease.fail(error)),
+    };
+    let wire = Box::new(Wire::new(stream).await?);
+    match wire.send(request).await {
+        Ok((response, link)) => Ok(receive(lease, response, link)),
+        Err(Unanswered::Unsent(_, error) | Unanswered::Failed(error)) => Err(lease.fail(error)),
+    }
+}
+
+fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
+    lease.respond(response.status());
+    let ticks = idle_ticks(response.headers());
+    let mut response = response.map(|incoming| {
+        let paused = Timer::new(limits::RESPONSE_BODY);
+        ResponseBody {
+            has_ended: incoming.is_end_stream(),
+            incoming,
+            link,
+            lease,
+            ticks,
+            paused,
+            failed: None,
+        }
+    });
+    if let Link::Upgraded(_) = &response.body().link
+        && let Link::Upgraded(upgraded) = response.body_mut().take_link()
+    {
+        response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
+    }
+    response
+}
+
+/// How long the connection may be idle afterwards. A server that says when it closes an idle connection must not be
+/// sent a request at that moment.
+fn idle_ticks(headers: &HeaderMap) -> u32 {
+    let most = u32::try_from(limits::IDLE_UPSTREAM.as_millis() / u128::from(TICK)).unwrap_or(0);
+    let Some(seconds) = headers.get(KEEP_ALIVE).and_then(timeout) else { return most };
+    let per_second = u32::try_from(1000 / TICK).unwrap_or(1);
+    seconds.saturating_sub(1).saturating_mul(per_second).min(most)
+}
+
+/// The seconds in `Keep-Alive: timeout=5, max=100`.
+fn timeout(value: &HeaderValue) -> Option<u32> {
+    let mut parts = value.to_str().ok()?.split(',').filter_map(|part| part.split_once('='));
+    let (_, seconds) = parts.find(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"))?;
+    seconds.trim().parse().ok()
+}
+
+/// A connection that is no longer HTTP, among the extensions of its response. Taken once.
+#[derive(Clone)]
+pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Upgraded>>>);
+
+impl UpgradedSlot {
+    pub(crate) fn take(&self) -> Option<Upgraded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The body of an endpoint's response. When it has been read to its end, its connection goes back to the pool; when it is
+/// dropped before, the connection is closed.
+pub(crate) struct ResponseBody {
+    incoming: Incoming,
+    has_ended: bool,
+    link: Link,
+    lease: Lease,
+    /// How long the connection may be idle afterwards.
+    ticks: u32,
+    paused: Timer,
+    failed: Option<BoxError>,
+}
+
+impl ResponseBody {
+    /// Fails with the next poll. hyper drops what it has not written when a body fails, and the part that arrived is the
+    /// caller's.
+    #[cold]
+    fn fail<T>(&mut self, error: BoxError, cx: &mut Context<'_>) -> Poll<T> {
+        self.link = Link::Closed;
+        self.failed = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn take_link(&mut self) -> Link {
+        std::mem::replace(&mut self.link, Link::Closed)
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let Self { incoming, link, paused, .. } = &mut *self;
+        let frame = link.poll_frame(incoming, cx);
+        match frame {
+            Poll::Pending if paused.poll(cx).is_ready() => {
+                self.fail("the upstream sent no part of the body for 300 s".into(), cx)
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Err(error))) => self.fail(error.into(), cx),
+            Poll::Ready(Some(Ok(frame))) => {
+                paused.stop();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.has_ended = true;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if (self.has_ended || self.incoming.is_end_stream())
+            && let Link::Polled(mut wire) = self.take_link()
+            && self.ticks > 0
+            && wire.is_reusable()
+        {
+            self.lease.endpoint().pool.put(wire, self.ticks);
+        }
+    }
+}

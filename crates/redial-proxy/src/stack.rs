@@ -1,0 +1,158 @@
+//! The library's layers around the endpoints of an upstream.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use redial::decide::Reach;
+use redial::http::server::idempotency::{self, Unprocessed};
+use redial::http::server::{DeadlineLayer, IdempotencyLayer, ShedLayer};
+use redial::http::{BoxError, Error, ResponseFuture, RetryLayer, RetryService};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::answer;
+use crate::balance::Balance;
+use crate::body::{Arriving, Inbound, Outbound};
+use crate::pool::ResponseBody;
+use crate::store::Keys;
+
+/// Outermost first: deadline, shed, idempotency, retry, balance. The first three only where shed or idempotency are
+/// configured: the layer that retries honours the deadline of a request by itself.
+#[derive(Clone)]
+pub(crate) enum Stack {
+    Retry(RetryService<Balance>),
+    Layered(Arc<Layered>),
+}
+
+type Layered = dyn Fn(Request<Arriving>) -> Boxed<Response<Outbound>> + Send + Sync;
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A request on its way through a stack.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for every request")]
+pub(crate) enum Call {
+    Retry(ResponseFuture<Balance, Inbound, ResponseBody>),
+    Layered(Boxed<Response<Outbound>>),
+}
+
+impl Stack {
+    pub(crate) fn new(
+        retry: &RetryLayer,
+        balance: Balance,
+        shed: Option<&ShedLayer>,
+        idempotency: Option<&IdempotencyLayer<Arc<Keys>>>,
+    ) -> Self {
+        let retry = retry.layer(balance);
+        let deadline = DeadlineLayer::new();
+        match (shed, idempotency) {
+            (None, None) => Self::Retry(retry),
+            (Some(shed), None) => layered(deadline.layer(shed.layer(Forward(retry)))),
+            (None, Some(keys)) => layered(deadline.layer(keys.layer(Forward(retry)))),
+            (Some(shed), Some(keys)) => {
+                layered(deadline.layer(shed.layer(keys.layer(Forward(retry)))))
+            }
+        }
+    }
+
+    pub(crate) fn call(&mut self, request: Request<Arriving>) -> Call {
+        match self {
+            // It is always ready, because the balancer is.
+            Self::Retry(service) => Call::Retry(service.call(request.map(Inbound::Streamed))),
+            Self::Layered(service) => Call::Layered(service(request)),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) async fn response(self) -> Response<Outbound> {
+        match self {
+            Self::Retry(call) => match call.await {
+                Ok(response) => response.map(Outbound::Streamed),
+                Err(error) => answer::failed(&error),
+            },
+            Self::Layered(call) => call.await,
+        }
+    }
+}
+
+fn layered<S, R>(service: S) -> Stack
+where
+    S: Service<Request<Arriving>, Response = Response<R>, Error = Error>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send,
+    R: Body<Data = Bytes, Error = BoxError> + Send + 'static,
+{
+    Stack::Layered(Arc::new(move |request| {
+        let mut service = service.clone();
+        Box::pin(async move {
+            let served = match poll_fn(|cx| service.poll_ready(cx)).await {
+                Ok(()) => service.call(request).await,
+                Err(error) => Err(error),
+            };
+            match served {
+                Ok(response) => response.map(|body| Outbound::Layered(Box::pin(body))),
+                Err(error) => answer::failed(&error),
+            }
+        })
+    }))
+}
+
+/// The service that the layers for servers wrap. To them, a request that was not sent is one with a response: its key
+/// is released.
+#[derive(Clone)]
+struct Forward(RetryService<Balance>);
+
+impl Forward {
+    fn forward(&mut self, request: Request<Inbound>) -> Boxed<Result<Response<Outbound>, Error>> {
+        let call = self.0.call(request);
+        Box::pin(async move {
+            match call.await {
+                Ok(response) => Ok(response.map(Outbound::Streamed)),
+                Err(error) if was_sent(&error) => Err(error),
+                Err(error) => {
+                    let mut response = answer::failed(&error);
+                    response.extensions_mut().insert(Unprocessed);
+                    Ok(response)
+                }
+            }
+        })
+    }
+}
+
+/// Whether an attempt may have reached the upstream.
+fn was_sent(error: &Error) -> bool {
+    // After several attempts only the last one is known.
+    error.attempts() > 1 || error.failure().is_some_and(|failure| failure.reach != Reach::NotSent)
+}
+
+impl Service<Request<Arriving>> for Forward {
+    type Response = Response<Outbound>;
+    type Error = Error;
+    type Future = Boxed<Result<Self::Response, Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Arriving>) -> Self::Future {
+        self.forward(request.map(Inbound::Streamed))
+    }
+}
+
+impl Service<Request<idempotency::Body<Arriving>>> for Forward {
+    type Response = Response<Outbound>;
+    type Error = Error;
+    type Future = Boxed<Result<Self::Response, Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<idempotency::Body<Arriving>>) -> Self::Future {
+        self.forward(request.map(Inbound::Keyed))
+    }
+}

@@ -1,0 +1,79 @@
+//! Where an upstream keeps idempotency keys and responses.
+
+use std::env;
+
+use bytes::Bytes;
+use redial::http::server::idempotency::{Begun, Claim, Store, StoreError, Terms};
+use redial::http::server::{MemoryStore, RedisStore};
+use redial_policy::file::KeyStore;
+use redial_queue::sqlite::SqliteStore;
+
+use crate::error::StartError;
+
+pub(crate) enum Keys {
+    Memory(MemoryStore),
+    Sqlite(SqliteStore),
+    Redis(RedisStore),
+}
+
+impl Keys {
+    /// Opens a store; `field` is its field in the file. A Redis that does not answer is no error: it may come back.
+    pub(crate) fn open(store: &KeyStore, field: &str) -> Result<Self, StartError> {
+        let wrong = |problem: String, help| StartError::new(field.to_owned(), problem, help);
+        match store {
+            KeyStore::Memory => Ok(Self::Memory(MemoryStore::default())),
+            KeyStore::Sqlite(path) => SqliteStore::open(path).map(Self::Sqlite).map_err(|error| {
+                let problem = format!("cannot open {}: {error}", path.display());
+                wrong(problem, "name a file in a directory that the proxy's user can write")
+            }),
+            KeyStore::Redis(url) => redis(url).map_err(|why| wrong(why, URL)),
+            KeyStore::RedisFromEnv(variable) => {
+                let url = env::var(variable)
+                    .map_err(|_| wrong(format!("{variable} is not set"), URL_IN_VARIABLE))?;
+                redis(&url).map_err(|_| wrong(format!("{variable} is not a URL"), URL_IN_VARIABLE))
+            }
+        }
+    }
+}
+
+const URL: &str = "write redis://host:port/database";
+const URL_IN_VARIABLE: &str =
+    "set the variable to redis://user:password@host:port/database before the proxy starts";
+
+fn redis(url: &str) -> Result<Keys, String> {
+    RedisStore::open(url).map(Keys::Redis).map_err(|error| error.to_string())
+}
+
+/// Calls a method of the store that is inside.
+macro_rules! each {
+    ($keys:expr, $store:ident => $call:expr) => {
+        match $keys {
+            Keys::Memory($store) => $call.await,
+            Keys::Sqlite($store) => $call.await,
+            Keys::Redis($store) => $call.await,
+        }
+    };
+}
+
+impl Store for Keys {
+    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+        each!(self, store => store.begin(claim, terms))
+    }
+
+    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+        each!(self, store => store.renew(claim, terms))
+    }
+
+    async fn finish(
+        &self,
+        claim: &Claim,
+        response: Bytes,
+        terms: &Terms,
+    ) -> Result<(), StoreError> {
+        each!(self, store => store.finish(claim, response, terms))
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        each!(self, store => store.release(claim))
+    }
+}

@@ -1,0 +1,122 @@
+//! The threads of the proxy, each with a runtime of its own.
+//!
+//! The first one also accepts connections, and hands each to the thread that has the fewest: with few callers, the kernel
+//! would spread them unevenly.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle as Thread};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::limits;
+use crate::listen::{self, Accepted, Bound, Listener};
+use crate::pool;
+use crate::shared::Shared;
+use crate::tend;
+
+/// The threads. They end when the drain has ended.
+pub(crate) struct Threads {
+    all: Vec<Thread<()>>,
+    listeners: UnboundedSender<Change>,
+}
+
+/// A change of the listeners.
+enum Change {
+    Open(Bound),
+    Close(Arc<Listener>),
+}
+
+impl Threads {
+    pub(crate) fn start(shared: &Arc<Shared>, drain: Duration) -> io::Result<Self> {
+        let (listeners, changes) = unbounded_channel();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            shared.open.iter().map(|_| unbounded_channel()).unzip();
+        let mut changes = Some(changes);
+        let mut all = Vec::new();
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let shared = Arc::clone(shared);
+            let listening = changes.take().map(|changes| (changes, senders.clone()));
+            let run = move || {
+                pool::enter(number);
+                runtime.block_on(async {
+                    tokio::spawn(serve(receiver, Arc::clone(&shared)));
+                    tokio::spawn(tend::sweep(Arc::clone(&shared)));
+                    let acceptor = listening.map(|(changes, senders)| {
+                        tokio::spawn(accept(changes, senders, Arc::clone(&shared)))
+                    });
+                    shared.drain.wait().await;
+                    sleep(limits::LINGER).await;
+                    acceptor.as_ref().inspect(|acceptor| acceptor.abort());
+                    // What is still open afterwards is dropped with the runtime.
+                    let _ = timeout(drain, shared.all_ended()).await;
+                });
+            };
+            all.push(thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?);
+        }
+        Ok(Self { all, listeners })
+    }
+
+    pub(crate) fn open(&self, listener: Bound) {
+        self.change(Change::Open(listener));
+    }
+
+    pub(crate) fn close(&self, listener: &Arc<Listener>) {
+        self.change(Change::Close(Arc::clone(listener)));
+    }
+
+    fn change(&self, change: Change) {
+        // Fails only when the threads have ended.
+        let _ = self.listeners.send(change);
+    }
+
+    pub(crate) fn join(self) {
+        for thread in self.all {
+            // A thread that panicked has ended as well.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Serves the connections that are handed to this thread.
+async fn serve(mut accepted: UnboundedReceiver<Accepted>, shared: Arc<Shared>) {
+    while let Some(accepted) = accepted.recv().await {
+        tokio::spawn(accepted.serve(Arc::clone(&shared)));
+    }
+}
+
+/// Opens and closes listeners. Closes all when it ends.
+async fn accept(
+    mut changes: UnboundedReceiver<Change>,
+    threads: Vec<UnboundedSender<Accepted>>,
+    shared: Arc<Shared>,
+) {
+    let mut listeners = JoinSet::new();
+    let mut open: Vec<(Arc<Listener>, AbortHandle)> = Vec::new();
+    while let Some(change) = changes.recv().await {
+        match change {
+            Change::Open(bound) => {
+                let threads = threads.clone();
+                let hand_over = move |accepted: Accepted| {
+                    // Fails only after the drain, when the connection is dropped.
+                    let _ = threads[accepted.admitted.thread()].send(accepted);
+                };
+                let listener = Arc::clone(&bound.listener);
+                let handle = listeners.spawn(listen::accept(bound, Arc::clone(&shared), hand_over));
+                open.push((listener, handle));
+            }
+            Change::Close(closed) => open.retain(|(listener, handle)| {
+                let is_other = !Arc::ptr_eq(listener, &closed);
+                if !is_other {
+                    handle.abort();
+                }
+                is_other
+            }),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One connection to an endpoint.
+//!
+//! hyper expects a connection to be a task of its own. Here the task of the request polls it, which saves several wake-ups
+//! per request: the connection makes progress only while a response is awaited or read. Two rules follow. hyper's own
+//! channels inside of a connection need no waker, because they change only when the connection is polled. And a
+//! request that is still being sent when its response begins gets a task after all, because a caller that does not read
+//! its response must not stop its own request.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use redial::http::BoxError;
+use tokio::task::{AbortHandle, unconstrained};
+
+use crate::body::RequestBody;
+use crate::io::Stream;
+use crate::limits;
+
+/// A connection that is not in use, or in use by one request.
+pub(crate) struct Wire {
+    sender: SendRequest<Sending>,
+    /// `None` once requests in its queue had to be returned.
+    connection: Option<Connection<TokioIo<Stream>, Sending>>,
+    is_over: bool,
+    /// Whether the body of the latest request has been sent.
+    sent: Arc<AtomicBool>,
+}
+
+/// Why a request got no response.
+pub(crate) enum Unanswered {
+    /// No byte of it was sent.
+    Unsent(Box<Request<RequestBody>>, hyper::Error),
+    Failed(hyper::Error),
+}
+
+/// The connection that a response arrives on.
+pub(crate) enum Link {
+    /// Polled with the body.
+    Polled(Box<Wire>),
+    /// Polled by a task of its own, because the request is still being sent. Not used again.
+    Task(#[expect(dead_code, reason = "ends the task when dropped")] Task),
+    /// No longer HTTP.
+    Upgraded(Upgraded),
+    /// Ended.
+    Closed,
+}
+
+/// A connection that is no longer HTTP.
+pub(crate) struct Upgraded {
+    pub(crate) stream: Stream,
+    /// What the endpoint has sent already.
+    pub(crate) received: Bytes,
+}
+
+impl Wire {
+    pub(crate) async fn new(stream: Stream) -> Result<Self, hyper::Error> {
+        let mut http = http1::Builder::new();
+        http.max_header_size(limits::HEAD_BYTES);
+        let (sender, connection) = http.handshake(TokioIo::new(stream)).await?;
+        Ok(Self { sender, connection: Some(connection), is_over: false, sent: Arc::default() })
+    }
+
+    /// Whether the connection can take another request. Notices an end that has arrived.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        // When the task has used up its budget, tokio would hide the end.
+        let mut polled = pin!(unconstrained(poll_fn(|cx| Poll::Ready(self.poll(cx)))));
+        let polled = polled.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        matches!(polled, Poll::Ready(Poll::Pending)) && self.sender.is_ready()
+    }
+
+    /// Ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_over
+            && let Some(connection) = &mut self.connection
+        {
+            // An error is also that of the request, or of the body of its response.
+            self.is_over = connection.poll_without_shutdown(cx).is_ready();
+        }
+        if self.is_over { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Sends a request and awaits the beginning of its response.
+    pub(crate) async fn send(
+        mut self: Box<Self>,
+        request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Link), Unanswered> {
+        self.sent.store(false, Ordering::Relaxed);
+        let sent = Arc::clone(&self.sent);
+        let request = request.map(|body| Sending { body, _sent: Sent(sent) });
+        let mut response = pin!(unconstrained(self.sender.try_send_request(request)));
+        let mut is_written = false;
+        let answered = poll_fn(|cx| {
+            let mut poll = |cx: &mut Context<'_>| {
+                let is_over = self.poll(cx).is_ready();
+                let mut noop = Context::from_waker(Waker::noop());
+                let answered = response.as_mut().poll(&mut noop);
+                if answered.is_ready() || !is_over {
+                    return answered;
+                }
+                // It returns the requests in its queue.
+                self.connection = None;
+                response.as_mut().poll(&mut noop)
+            };
+            // A waker is registered only if there is something to wait for: hyper wakes also for what this very poll does.
+            if is_written
+                && let Poll::Ready(answered) = poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return Poll::Ready(answered);
+            }
+            is_written = true;
+            poll(cx)
+        });
+        match answered.await {
+            Ok(response) => {
+                let link = self.link(response.status()).await;
+                Ok((response, link))
+            }
+            Err(mut error) => Err(match error.take_message() {
+                Some(request) => {
+                    let request = Box::new(request.map(|sending| sending.body));
+                    Unanswered::Unsent(request, error.into_error())
+                }
+                None => Unanswered::Failed(error.into_error()),
+            }),
+        }
+    }
+
+    async fn link(mut self: Box<Self>, status: StatusCode) -> Link {
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            poll_fn(|cx| self.poll(cx)).await;
+            return match self.connection.take().map(Connection::into_parts) {
+                Some(parts) => Link::Upgraded(Upgraded {
+                    stream: parts.io.into_inner(),
+                    received: parts.read_buf,
+                }),
+                None => Link::Closed,
+            };
+        }
+        if self.is_over {
+            return Link::Closed;
+        }
+        if self.sent.load(Ordering::Relaxed) {
+            return Link::Polled(self);
+        }
+        let task = tokio::spawn(async move { poll_fn(|cx| self.poll(cx)).await });
+        Link::Task(Task(task.abort_handle()))
+    }
+}
+
+impl Link {
+    /// The next frame of a response's body.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Self::Polled(wire) = self else { return Pin::new(body).poll_frame(cx) };
+        // As for the head: no waker while there is something to return.
+        let mut noop = Context::from_waker(Waker::noop());
+        for cx in [&mut Context::from_waker(Waker::noop()), cx] {
+            let polled = wire.poll(cx);
+            let frame = Pin::new(&mut *body).poll_frame(&mut noop);
+            if frame.is_ready() || polled.is_ready() {
+                return frame;
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Ends when dropped.
+pub(crate) struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The body of a request that is being sent.
+pub(crate) struct Sending {
+    body: RequestBody,
+    /// hyper drops the body at its end.
+    _sent: Sent,
+}
+
+struct Sent(Arc<AtomicBool>);
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,196 @@
+//! What a file describes, ready to serve requests.
+//!
+//! A world does not change. Another file is another world, and so is another address of a name. It takes over what is the
+//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the world in
+//! which they began.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use http::{HeaderValue, Method};
+use redial::fleet::Location;
+use redial::http::server::{IdempotencyLayer, ShedLayer};
+use redial::http::{ReplayMemory, RetryLayer, names};
+use redial::{Fleet, Policy, Retry};
+use redial_policy::file::{self, File};
+use tokio_rustls::TlsAcceptor;
+
+use crate::balance::{Balance, Endpoints};
+use crate::endpoint::Endpoint;
+use crate::error::StartError;
+use crate::guard::Rules;
+use crate::limits;
+use crate::route;
+use crate::stack::Stack;
+use crate::store::Keys;
+use crate::targets;
+use crate::tls;
+
+#[derive(Default)]
+pub(crate) struct World {
+    upstreams: Vec<Arc<Upstream>>,
+    /// The fleets that policies name.
+    fleets: Vec<(Location, Fleet)>,
+}
+
+/// An upstream of the file.
+pub(crate) struct Upstream {
+    pub(crate) name: String,
+    pub(crate) rules: Rules,
+    pub(crate) stack: Stack,
+    pub(crate) endpoints: Arc<Endpoints>,
+    /// TLS towards callers.
+    pub(crate) acceptor: Option<TlsAcceptor>,
+    /// The guards of each policy that its requests use, by the name of the policy. The first is that of requests without
+    /// a route.
+    retries: Vec<(String, Retry)>,
+    shed: Option<(file::Shed, ShedLayer)>,
+    idempotency: Option<(file::Idempotency, IdempotencyLayer<Arc<Keys>>)>,
+}
+
+impl World {
+    /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
+    pub(crate) fn new(
+        file: &File,
+        memory: &ReplayMemory,
+        before: &Self,
+    ) -> Result<Self, StartError> {
+        let mut build = Build { file, before, memory, fleets: Vec::new() };
+        let build_one = |upstream| build.upstream(upstream).map(Arc::new);
+        let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
+        Ok(Self { upstreams, fleets: build.fleets })
+    }
+
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+        self.upstreams.iter().find(|upstream| upstream.name == name)
+    }
+
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.upstreams.iter().flat_map(|upstream| &upstream.endpoints.all)
+    }
+}
+
+/// A world that is being made.
+struct Build<'a> {
+    file: &'a File,
+    before: &'a World,
+    memory: &'a ReplayMemory,
+    fleets: Vec<(Location, Fleet)>,
+}
+
+impl Build<'_> {
+    fn upstream(&mut self, upstream: &file::Upstream) -> Result<Upstream, StartError> {
+        let before = self.before.upstream(&upstream.name).map(|before| &**before);
+        let policies = route::policies(self.file, upstream);
+        let connect = policies.first().and_then(|(_, policy)| policy.connect_timeout());
+        let retry = |(name, policy)| Ok((name, self.retry(policy, before)?));
+        let retries: Vec<_> = policies.into_iter().map(retry).collect::<Result<_, _>>()?;
+        let endpoints = targets::endpoints(
+            upstream,
+            self.file.proxy.threads,
+            connect.unwrap_or(limits::CONNECT),
+            before.map_or(&[], |before| &before.endpoints.all),
+        )?;
+        let endpoints = Arc::new(Endpoints::new(endpoints));
+        let shed = upstream.shed.map(|shed| (shed, shed_layer(shed, before)));
+        let idempotency = match &upstream.idempotency {
+            None => None,
+            Some(wanted) => Some((wanted.clone(), idempotency(wanted, upstream, before)?)),
+        };
+        let stack = Stack::new(
+            &self.layer(upstream, &retries),
+            Balance::new(Arc::clone(&endpoints)),
+            shed.as_ref().map(|(_, layer)| layer),
+            idempotency.as_ref().map(|(_, layer)| layer),
+        );
+        let via = before.map_or_else(pseudonym, |before| before.rules.via.clone());
+        let rules = Rules { trust: upstream.trust, via };
+        let name = upstream.name.clone();
+        let field = format!("upstream.{name}.listen_tls");
+        let acceptor = upstream.listen_tls.as_ref().map(|tls| tls::acceptor(tls, &field));
+        let acceptor = acceptor.transpose()?;
+        Ok(Upstream { name, rules, stack, endpoints, acceptor, retries, shed, idempotency })
+    }
+
+    /// The guards of a policy: those from before if it is the same.
+    fn retry(&mut self, policy: Policy, before: Option<&Upstream>) -> Result<Retry, StartError> {
+        let known = before.into_iter().flat_map(|before| &before.retries);
+        if let Some((_, same)) = known.into_iter().find(|(_, retry)| *retry.policy() == policy) {
+            return Ok(same.clone());
+        }
+        let fleet = self.fleet(&policy)?;
+        let name = policy.fleet().unwrap_or_default().to_owned();
+        let retry = Retry::new(policy);
+        let Some(fleet) = fleet else { return Ok(retry) };
+        retry.fleet(&fleet).map_err(|wrong| {
+            let help = "a policy with a fleet needs a window budget";
+            StartError::new(format!("fleet.{name}"), wrong, help)
+        })
+    }
+
+    /// The fleet of a policy: that from before if its ledger is at the same place.
+    fn fleet(&mut self, policy: &Policy) -> Result<Option<Fleet>, StartError> {
+        let (Some(name), Some(location)) = (policy.fleet(), self.file.location(policy)) else {
+            return Ok(None);
+        };
+        let mut known = self.fleets.iter().chain(&self.before.fleets);
+        let same = |(at, fleet): &&(Location, Fleet)| at == location && fleet.name() == name;
+        let fleet = match known.find(same) {
+            Some((_, fleet)) => fleet.clone(),
+            None => Fleet::at(location, name).and_then(|draft| draft.open()).map_err(|wrong| {
+                let help = "write redis = \"redis://host:port/database\"";
+                StartError::new(format!("fleet.{name}"), wrong, help)
+            })?,
+        };
+        self.fleets.push((location.clone(), fleet.clone()));
+        Ok(Some(fleet))
+    }
+
+    fn layer(&self, upstream: &file::Upstream, retries: &[(String, Retry)]) -> RetryLayer {
+        let keyed = |retry: &Retry| match upstream.keys {
+            file::Keys::Make => retry.clone().keyed(),
+            file::Keys::Leave => retry.clone(),
+        };
+        let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
+        let buffer = usize::try_from(upstream.buffer).unwrap_or(usize::MAX);
+        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer).replay_memory(self.memory);
+        if upstream.attempts_header {
+            layer = layer.attempts_header(names::ATTEMPTS);
+        }
+        for route in route::of(self.file, upstream) {
+            if let Some((_, retry)) = retries.iter().find(|(name, _)| *name == route.policy) {
+                layer = layer.route(route::matcher(route), keyed(retry));
+            }
+        }
+        layer
+    }
+}
+
+fn shed_layer(wanted: file::Shed, before: Option<&Upstream>) -> ShedLayer {
+    match before.and_then(|before| before.shed.as_ref()) {
+        Some((shed, layer)) if *shed == wanted => layer.clone(),
+        _ => ShedLayer::new(wanted.limit as usize).queue(wanted.queue as usize),
+    }
+}
+
+fn idempotency(
+    wanted: &file::Idempotency,
+    upstream: &file::Upstream,
+    before: Option<&Upstream>,
+) -> Result<IdempotencyLayer<Arc<Keys>>, StartError> {
+    match before.and_then(|before| before.idempotency.as_ref()) {
+        Some((known, layer)) if known == wanted => return Ok(layer.clone()),
+        _ => {}
+    }
+    let field = format!("upstream.{}.idempotency.store", upstream.name);
+    let keys = Arc::new(Keys::open(&wanted.store, &field)?);
+    let methods = wanted.methods.iter().filter_map(|name| Method::from_bytes(name.as_bytes()).ok());
+    Ok(IdempotencyLayer::new(keys).methods(methods).ttl(wanted.ttl))
+}
+
+/// The name of an upstream in `Via`. No other upstream, of this process or another, has it.
+fn pseudonym() -> HeaderValue {
+    let text = format!("1.1 redial-{:016x}", RandomState::new().hash_one(0));
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("1.1 redial"))
+}
