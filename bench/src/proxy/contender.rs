@@ -62,9 +62,11 @@ impl Kind {
     }
 
     fn command(self, config: &Path) -> Result<Command, String> {
+        // 10,000 connections need twice as many descriptors. Where the limit cannot be raised, HAProxy says so and does not start.
         let command = |program: &Path, args: &[&str]| {
-            let mut command = Command::new(program);
-            command.args(args).arg(config);
+            let mut command = Command::new("sh");
+            command.args(["-c", "ulimit -n 65536; exec \"$@\"", "sh"]);
+            command.arg(program).args(args).arg(config);
             command
         };
         Ok(match self {
