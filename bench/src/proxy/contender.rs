@@ -252,7 +252,7 @@ fn envoy(port: u16, origin: &str) -> String {
         r#"{{"static_resources":{{"listeners":[{{"address":{listen},"filter_chains":[{{"filters":[{{"name":"envoy.filters.network.http_connection_manager",
 "typed_config":{{"@type":"type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager","stat_prefix":"in",
 "route_config":{{"virtual_hosts":[{{"name":"all","domains":["*"],"routes":[{{"match":{{"prefix":"/"}},"route":{{"cluster":"origin",
-"retry_policy":{{"retry_on":"5xx,connect-failure,reset","num_retries":3}}}}}}]}}]}},
+"retry_policy":{{"retry_on":"5xx,connect-failure,reset"}}}}}}]}}]}},
 "http_filters":[{{"name":"envoy.filters.http.router","typed_config":{{"@type":"type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}}}]}}}}]}}]}}],
 "clusters":[{{"name":"origin","type":"STATIC","connect_timeout":"5s","circuit_breakers":{{"thresholds":[{{"max_connections":30000,"max_requests":30000}}]}},
 "load_assignment":{{"cluster_name":"origin","endpoints":[{{"lb_endpoints":[{{"endpoint":{{"address":{to}}}}}]}}]}}}}]}}}}"#
