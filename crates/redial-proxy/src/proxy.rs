@@ -12,7 +12,7 @@ use crate::swap::Swap;
 use crate::threads::Threads;
 use crate::world::World;
 
-/// A proxy that runs. It ends after [`drain`](Self::drain).
+/// A proxy that runs, until it is [drained](Self::drain) or dropped.
 pub struct Proxy {
     shared: Arc<Shared>,
     threads: Threads,
@@ -40,6 +40,8 @@ impl Proxy {
             ended: Notify::new(),
         });
         let threads = Threads::start(&shared, file.proxy.drain).map_err(|error| {
+            // Those that did start end again.
+            shared.drain.start();
             let help = "allow the process more threads and open files";
             StartError::new("proxy.threads".to_owned(), error, help)
         })?;
@@ -91,8 +93,15 @@ impl Proxy {
     }
 
     /// Stops accepting connections, lets requests in flight finish within the file's `drain`, and ends.
-    pub fn drain(self) {
+    pub fn drain(mut self) {
         self.shared.drain.start();
         self.threads.join();
+    }
+}
+
+/// Drains without waiting for the end.
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.drain.start();
     }
 }
