@@ -93,21 +93,36 @@ impl Pool {
     }
 }
 
-/// Sends a request to an endpoint, and awaits the beginning of the response.
-pub(crate) async fn send(
-    lease: Lease,
-    mut request: Request<RequestBody>,
-) -> Result<Response<ResponseBody>, BoxError> {
-    let endpoint = Arc::clone(lease.endpoint());
-    while let Some(wire) = endpoint.pool.take() {
-        match wire.send(request).await {
-            Ok((response, link)) => return Ok(receive(lease, response, link)),
-            // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
-            Err(Unanswered::Unsent(unsent, _)) => request = *unsent,
-            Err(Unanswered::Failed(error)) => return Err(lease.fail(error)),
-        }
+/// The beginning of a response.
+pub(crate) type Sent =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
+
+/// Sends a request to an endpoint. What a request on an idle connection needs is separate from the rest, and small: larger
+/// allocations cost more.
+pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> Sent {
+    match lease.endpoint().pool.take() {
+        Some(wire) => Box::pin(reuse(lease, wire.send(request))),
+        None => Box::pin(open(lease, request)),
     }
-    let stream = match endpoint.dialer.dial().await {
+}
+
+async fn reuse(
+    lease: Lease,
+    sending: impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    match sending.await {
+        Ok((response, link)) => Ok(receive(lease, response, link)),
+        // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
+        Err(Unanswered::Unsent(request, _)) => send(lease, *request).await,
+        Err(Unanswered::Failed(error)) => Err(lease.fail(error)),
+    }
+}
+
+async fn open(
+    lease: Lease,
+    request: Request<RequestBody>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    let stream = match lease.endpoint().dialer.dial().await {
         Ok(stream) => stream,
         Err(error) => return Err(lease.fail(error)),
     };
