@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use redial::http::Error;
+use redial::Stop;
+use redial::decide::Class;
+use redial::http::{Error, names};
 
-use crate::body::Outbound;
+use crate::body::{CallerFailed, Outbound};
 use crate::names::PROXY_STATUS;
 
 /// An answer that is always the same. Its connection is closed, because the rest of a request that is refused is not read.
@@ -58,6 +60,17 @@ pub(crate) static GONE: Refusal = Refusal {
     text: "this upstream is no longer configured\n",
 };
 
+static PAUSED: Refusal = Refusal {
+    status: StatusCode::REQUEST_TIMEOUT,
+    proxy_status: "redial; error=http_request_error",
+    text: "no part of the request's body arrived for 30 s\n",
+};
+static BROKE: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    proxy_status: "redial; error=http_request_error",
+    text: "the request's body is invalid or incomplete\n",
+};
+
 impl Refusal {
     #[cold]
     pub(crate) fn response(&self) -> Response<Outbound> {
@@ -80,8 +93,38 @@ fn text(status: StatusCode, text: Bytes) -> Response<Outbound> {
 /// The answer to a request that got no response.
 #[cold]
 pub(crate) fn failed(error: &Error) -> Response<Outbound> {
-    let mut response = text(StatusCode::BAD_GATEWAY, format!("{:#}\n", **error).into());
-    let proxy_status = HeaderValue::from_static("redial; error=destination_unavailable");
-    response.headers_mut().insert(PROXY_STATUS, proxy_status);
+    if let Some(caller) = find::<CallerFailed>(error) {
+        let refusal = if matches!(caller, CallerFailed::Paused) { &PAUSED } else { &BROKE };
+        return refusal.response();
+    }
+    let mut response = text(error.status(), format!("{:#}\n", **error).into());
+    let headers = response.headers_mut();
+    headers.insert(PROXY_STATUS, HeaderValue::from_static(proxy_status(error)));
+    if let Some(reason) = error.stop() {
+        headers.insert(names::STOP, HeaderValue::from_static(reason.name()));
+    }
     response
+}
+
+fn proxy_status(error: &Error) -> &'static str {
+    match error.failure().map(|failure| failure.class) {
+        Some(Class::Connect) => "redial; error=connection_refused",
+        Some(Class::Timeout) => "redial; error=http_response_timeout",
+        Some(Class::Reset) => "redial; error=connection_terminated",
+        Some(Class::ServerError) => "redial; error=http_protocol_error",
+        _ if error.reason() == Stop::Deadline => "redial; error=http_response_timeout",
+        _ => "redial; error=destination_unavailable",
+    }
+}
+
+/// The first error of this type among an error and its sources.
+fn find<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }

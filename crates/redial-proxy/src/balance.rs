@@ -1,15 +1,18 @@
 //! Which endpoint gets an attempt: of two that are drawn at random, the one with the lower cost. Attempts of one call go to different endpoints as long as there are any.
 
+use std::error::Error;
+use std::fmt;
 use std::future::ready;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, header};
-use redial::http::BoxError;
+use redial::Stop;
+use redial::http::{BoxError, EndpointRefused};
 use tokio::time::Instant;
+use tower_layer::Layer as _;
 use tower_service::Service;
 
 use crate::body::RequestBody;
@@ -44,10 +47,10 @@ impl Endpoints {
     /// available. `None` if none is.
     fn choose(&self, tried: &mut Tried) -> Option<&Arc<Endpoint>> {
         if let [only] = &*self.all {
-            return only.load.is_available().then_some(only);
+            return only.is_available().then_some(only);
         }
         let now = clock::now();
-        let available = |place: &usize| self.all[*place].load.is_available();
+        let available = |place: &usize| self.all[*place].is_available();
         let fresh = |place: &usize| available(place) && !tried.contains(*place);
         let better = |fits: &dyn Fn(&usize) -> bool| self.better_of_two(now, fits);
         let place = better(&fresh).or_else(|| better(&available))?;
@@ -57,9 +60,9 @@ impl Endpoints {
 
     /// Draws two different endpoints that fit, and returns the one with the lower load.
     fn better_of_two(&self, now: Instant, fits: &dyn Fn(&usize) -> bool) -> Option<usize> {
-        let count = self.all.len();
+        let count = self.all.len().max(1);
         // Most often the first draws fit. Otherwise the next ones do, in the order of the list.
-        let from = |start: usize| (start..count).chain(0..start).filter(fits);
+        let from = |start: usize| (start..self.all.len()).chain(0..start).filter(fits);
         let draw = self.draw();
         let first = from(draw as u32 as usize % count).next()?;
         let second = from((draw >> 32) as usize % count).find(|place| *place != first);
@@ -91,7 +94,7 @@ impl Balance {
 impl Service<Request<RequestBody>> for Balance {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+    type Future = Sent;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -99,23 +102,61 @@ impl Service<Request<RequestBody>> for Balance {
 
     fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         let Some(endpoint) = self.endpoints.choose(&mut self.tried) else {
-            return Box::pin(ready(Err(all_ejected(self.endpoints.all.len()).into())));
+            let source = EndpointRefused::new(Stop::BreakerOpen);
+            let ejected = AllEjected { endpoints: self.endpoints.all.len(), source };
+            return Box::pin(ready(Err(ejected.into())));
         };
         if let Some(host) = &endpoint.host {
             request.headers_mut().insert(header::HOST, host.clone());
         }
         let is_timed = self.endpoints.all.len() > 1;
-        Box::pin(pool::send(Lease::new(Arc::clone(endpoint), is_timed), request))
+        let mut sender = Sender(Arc::clone(endpoint), is_timed);
+        match &endpoint.guards {
+            None => sender.call(request),
+            Some(guards) => Box::pin(guards.layer(sender).call(request)),
+        }
     }
 }
 
-/// Nothing was sent, so the request may be sent later, whatever its method.
-#[cold]
-fn all_ejected(endpoints: usize) -> io::Error {
-    let what = match endpoints {
-        0 => "the name of the upstream has no address".to_owned(),
-        1 => "the only endpoint of the upstream is ejected".to_owned(),
-        _ => format!("all {endpoints} endpoints of the upstream are ejected"),
-    };
-    io::Error::new(io::ErrorKind::ConnectionRefused, what)
+/// One endpoint, as a service.
+struct Sender(Arc<Endpoint>, bool);
+
+impl Service<Request<RequestBody>> for Sender {
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Sent;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Sent {
+        Box::pin(pool::send(Lease::new(Arc::clone(&self.0), self.1), request))
+    }
+}
+
+type Sent = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
+
+/// No endpoint can be chosen.
+#[derive(Debug)]
+struct AllEjected {
+    endpoints: usize,
+    /// To the layer that retries: nothing was sent.
+    source: EndpointRefused,
+}
+
+impl fmt::Display for AllEjected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.endpoints {
+            0 => f.write_str("the name of the upstream has no address"),
+            1 => f.write_str("the only endpoint of the upstream is ejected"),
+            all => write!(f, "all {all} endpoints of the upstream are ejected"),
+        }
+    }
+}
+
+impl Error for AllEjected {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
 }

@@ -48,9 +48,9 @@ impl Body for Arriving {
         if frame.is_ready() {
             self.paused.stop();
         } else if self.paused.poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Paused.into())));
+            return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
         }
-        frame.map_err(Into::into)
+        frame.map_err(|error| CallerFailed::Broke(error).into())
     }
 
     fn is_end_stream(&self) -> bool {
@@ -91,17 +91,25 @@ impl Body for Inbound {
     }
 }
 
-/// The caller paused in the middle of its request.
+/// The body of a request did not arrive.
 #[derive(Debug)]
-pub(crate) struct Paused;
+pub(crate) enum CallerFailed {
+    /// No part of it for too long.
+    Paused,
+    /// It is invalid, or the caller has left. The error is no source of this one: it is not that of an attempt.
+    Broke(hyper::Error),
+}
 
-impl fmt::Display for Paused {
+impl fmt::Display for CallerFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the caller sent no part of the body for 30 s")
+        match self {
+            Self::Paused => f.write_str("the caller sent no part of the body for 30 s"),
+            Self::Broke(error) => write!(f, "the body of the request is incomplete: {error}"),
+        }
     }
 }
 
-impl std::error::Error for Paused {}
+impl std::error::Error for CallerFailed {}
 
 /// The body of a response to a caller.
 #[derive(Default)]

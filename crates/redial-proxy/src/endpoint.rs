@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use redial::http::BoxError;
+use redial::http::{BoxError, EndpointLayer};
 use tokio::time::Instant;
 
 use crate::clock;
@@ -17,6 +17,18 @@ pub(crate) struct Endpoint {
     pub(crate) dialer: Dialer,
     pub(crate) pool: Pool,
     pub(crate) load: Load,
+    /// Its own guards, if it has any.
+    pub(crate) guards: Option<EndpointLayer>,
+    /// Whether the active check failed.
+    pub(crate) is_unhealthy: AtomicBool,
+}
+
+impl Endpoint {
+    /// Whether it may be chosen: neither a check nor its own guards eject it.
+    pub(crate) fn is_available(&self) -> bool {
+        !self.is_unhealthy.load(Ordering::Relaxed)
+            && self.guards.as_ref().is_none_or(|guards| guards.retry().would_admit())
+    }
 }
 
 /// How loaded an endpoint is, as seen from this process.
@@ -29,8 +41,6 @@ pub(crate) struct Load {
     /// since `start`, in the lower half.
     latency: AtomicU64,
     in_flight: AtomicU32,
-    /// Whether the active check failed.
-    is_unhealthy: AtomicBool,
 }
 
 /// An old latency counts for 1/e after this time.
@@ -41,16 +51,7 @@ const FAILURE: Duration = Duration::from_secs(1);
 
 impl Load {
     pub(crate) fn new() -> Self {
-        Self {
-            start: clock::now(),
-            latency: AtomicU64::new(0),
-            in_flight: AtomicU32::new(0),
-            is_unhealthy: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn is_available(&self) -> bool {
-        !self.is_unhealthy.load(Ordering::Relaxed)
+        Self { start: clock::now(), latency: AtomicU64::new(0), in_flight: AtomicU32::new(0) }
     }
 
     /// The latency, times the requests that would then be in flight.

@@ -122,7 +122,15 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
     let ticks = idle_ticks(response.headers());
     let mut response = response.map(|incoming| {
         let paused = Timer::new(limits::RESPONSE_BODY);
-        ResponseBody { has_ended: incoming.is_end_stream(), incoming, link, lease, ticks, paused }
+        ResponseBody {
+            has_ended: incoming.is_end_stream(),
+            incoming,
+            link,
+            lease,
+            ticks,
+            paused,
+            failed: None,
+        }
     });
     if let Link::Upgraded(_) = &response.body().link
         && let Link::Upgraded(upgraded) = response.body_mut().take_link()
@@ -168,9 +176,20 @@ pub(crate) struct ResponseBody {
     /// How long the connection may be idle afterwards.
     ticks: u32,
     paused: Timer,
+    failed: Option<BoxError>,
 }
 
 impl ResponseBody {
+    /// Fails with the next poll. hyper drops what it has not written when a body fails, and the part that arrived is the
+    /// caller's.
+    #[cold]
+    fn fail<T>(&mut self, error: BoxError, cx: &mut Context<'_>) -> Poll<T> {
+        self.link = Link::Closed;
+        self.failed = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
     fn take_link(&mut self) -> Link {
         std::mem::replace(&mut self.link, Link::Closed)
     }
@@ -184,19 +203,26 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
-        match &frame {
+        match frame {
             Poll::Pending if paused.poll(cx).is_ready() => {
-                let late = "the upstream sent no part of the body for 300 s";
-                return Poll::Ready(Some(Err(late.into())));
+                self.fail("the upstream sent no part of the body for 300 s".into(), cx)
             }
-            Poll::Pending => {}
-            Poll::Ready(Some(Ok(_))) => paused.stop(),
-            Poll::Ready(Some(Err(_))) => self.link = Link::Closed,
-            Poll::Ready(None) => self.has_ended = true,
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Err(error))) => self.fail(error.into(), cx),
+            Poll::Ready(Some(Ok(frame))) => {
+                paused.stop();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.has_ended = true;
+                Poll::Ready(None)
+            }
         }
-        frame.map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redial::http::ReplayMemory;
 use redial_policy::file::{Address, File, Upstream};
 use tokio::sync::{Notify, Semaphore};
 
@@ -27,10 +28,12 @@ impl Proxy {
     /// A listener cannot be bound, a certificate or a store cannot be used, or a thread cannot be started. Then nothing is
     /// left running.
     pub fn start(file: &File) -> Result<Self, StartError> {
-        let world = World::new(file, &World::default())?;
+        let memory = ReplayMemory::new(usize::try_from(file.proxy.replay).unwrap_or(usize::MAX));
+        let world = World::new(file, &memory, &World::default())?;
         let bound: Vec<Bound> = file.upstreams.iter().map(Bound::new).collect::<Result<_, _>>()?;
         let shared = Arc::new(Shared {
             world: Swap::new(world),
+            memory,
             drain: Drain::default(),
             room: Arc::new(Semaphore::new(file.proxy.connections.min(Semaphore::MAX_PERMITS))),
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -53,7 +56,7 @@ impl Proxy {
     /// Those of [`start`](Self::start). Then nothing has changed.
     pub fn reload(&self, file: &File) -> Result<(), StartError> {
         let mut listeners = self.listeners();
-        let world = World::new(file, &self.shared.world.load())?;
+        let world = World::new(file, &self.shared.memory, &self.shared.world.load())?;
         let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
         let new = file.upstreams.iter().filter(is_new).map(Bound::new);
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;

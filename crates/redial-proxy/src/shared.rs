@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use redial::http::ReplayMemory;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::swap::Swap;
@@ -10,6 +11,8 @@ use crate::world::World;
 
 pub(crate) struct Shared {
     pub(crate) world: Swap<World>,
+    /// What all replay buffers may keep together.
+    pub(crate) memory: ReplayMemory,
     pub(crate) drain: Drain,
     /// Connections of callers that may still be accepted.
     pub(crate) room: Arc<Semaphore>,

@@ -2,9 +2,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::HeaderValue;
+use redial::Retry;
+use redial::http::EndpointLayer;
 use redial_policy::file::{HostHeader, Target, Upstream};
 use rustls::pki_types::ServerName;
 
@@ -27,7 +30,7 @@ pub(crate) fn endpoints(
         true => Some(tls::client(&upstream.tls, &field)?),
         false => None,
     };
-    let mut endpoints = Vec::new();
+    let mut found = Vec::new();
     for target in &upstream.to {
         let tls = match &client {
             Some(client) if target.is_tls() => {
@@ -41,20 +44,32 @@ pub(crate) fn endpoints(
             HostHeader::Upstream => HeaderValue::try_from(target.authority()).ok(),
         };
         for to in destinations(target) {
-            let dialer = Dialer { to, tls: tls.clone(), timeout: connect };
-            let same = |known: &&Arc<Endpoint>| known.host == host && known.dialer == dialer;
-            endpoints.push(match before.iter().find(same) {
-                Some(known) => Arc::clone(known),
-                None => Arc::new(Endpoint {
-                    host: host.clone(),
-                    dialer,
-                    pool: Pool::new(threads),
-                    load: Load::new(),
-                }),
-            });
+            found.push((host.clone(), Dialer { to, tls: tls.clone(), timeout: connect }));
         }
     }
-    Ok(endpoints)
+    let policy = upstream.endpoint_policy(found.len());
+    let has_guards = policy.breaker().is_some() || policy.concurrency().is_some();
+    let policy = has_guards.then_some(policy);
+    let endpoint = |(host, dialer)| {
+        let same = |it: &&Arc<Endpoint>| {
+            let guards = it.guards.as_ref().map(|guards| guards.retry().policy());
+            it.host == host && it.dialer == dialer && guards == policy.as_ref()
+        };
+        if let Some(same) = before.iter().find(same) {
+            return Arc::clone(same);
+        }
+        let guards = policy.clone().map(|policy| EndpointLayer::new(Retry::new(policy)));
+        let (pool, load) = (Pool::new(threads), Load::new());
+        Arc::new(Endpoint {
+            host,
+            dialer,
+            pool,
+            load,
+            guards,
+            is_unhealthy: AtomicBool::new(false),
+        })
+    };
+    Ok(found.into_iter().map(endpoint).collect())
 }
 
 fn server_name(upstream: &Upstream, target: &Target) -> Result<ServerName<'static>, StartError> {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method};
 use redial::fleet::Location;
-use redial::http::RetryLayer;
 use redial::http::server::{IdempotencyLayer, ShedLayer};
+use redial::http::{ReplayMemory, RetryLayer, names};
 use redial::{Fleet, Policy, Retry};
 use redial_policy::file::{self, File};
 use tokio_rustls::TlsAcceptor;
@@ -51,8 +51,12 @@ pub(crate) struct Upstream {
 
 impl World {
     /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
-    pub(crate) fn new(file: &File, before: &Self) -> Result<Self, StartError> {
-        let mut build = Build { file, before, fleets: Vec::new() };
+    pub(crate) fn new(
+        file: &File,
+        memory: &ReplayMemory,
+        before: &Self,
+    ) -> Result<Self, StartError> {
+        let mut build = Build { file, before, memory, fleets: Vec::new() };
         let build_one = |upstream| build.upstream(upstream).map(Arc::new);
         let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
         Ok(Self { upstreams, fleets: build.fleets })
@@ -71,6 +75,7 @@ impl World {
 struct Build<'a> {
     file: &'a File,
     before: &'a World,
+    memory: &'a ReplayMemory,
     fleets: Vec<(Location, Fleet)>,
 }
 
@@ -149,7 +154,10 @@ impl Build<'_> {
         };
         let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
         let buffer = usize::try_from(upstream.buffer).unwrap_or(usize::MAX);
-        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer);
+        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer).replay_memory(self.memory);
+        if upstream.attempts_header {
+            layer = layer.attempts_header(names::ATTEMPTS);
+        }
         for route in route::of(self.file, upstream) {
             if let Some((_, retry)) = retries.iter().find(|(name, _)| *name == route.policy) {
                 layer = layer.route(route::matcher(route), keyed(retry));

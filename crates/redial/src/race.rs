@@ -80,7 +80,11 @@ impl<F: Future + Unpin> Race<F> {
             None if hedge_at < expires => return Next::HedgeDue,
             None => (expired, None),
         };
-        drop(self.in_flight.remove(place));
+        let attempt = self.in_flight.remove(place);
+        #[cfg(feature = "http-client")]
+        crate::thread_state::cut_off(|| drop(attempt));
+        #[cfg(not(feature = "http-client"))]
+        drop(attempt);
         session.pick(place);
         Next::Ended(output)
     }

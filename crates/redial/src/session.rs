@@ -354,6 +354,26 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         retry.context().request.safety.allows_hedge(retry.policy())
     }
 
+    /// Admits the attempt of a call that makes only one, and is itself an attempt of another call: that one gives up, and
+    /// reports why.
+    pub(crate) fn admit_once(&mut self) -> Result<(), Stop> {
+        let cx = numbered(self.retry.borrow(), self.number);
+        self.permit = Some(self.call.admit(&cx, self.started)?);
+        Ok(())
+    }
+
+    /// Settles it.
+    pub(crate) fn settle_once(&mut self, outcome: &Outcome) {
+        if matches!(outcome, Outcome::Success) {
+            return self.succeed();
+        }
+        if let Some(permit) = self.permit.take() {
+            let mut cx = numbered(self.retry.borrow(), self.number);
+            cx.request.attempts = 1;
+            self.call.settle(&cx, permit, outcome, K::now(), || 0);
+        }
+    }
+
     /// The call cannot continue.
     pub(crate) fn end<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         self.give_back();

@@ -49,3 +49,25 @@ pub(crate) fn new_call_number() -> u64 {
     CALLS_NUMBERED.set(numbered);
     (stripe() as u64) << 40 | numbered & ((1 << 40) - 1)
 }
+
+// Set while an attempt is dropped because its time is up.
+#[cfg(feature = "http-client")]
+thread_local!(static CUTTING_OFF: Cell<bool> = const { Cell::new(false) });
+
+/// Drops an attempt whose time is up. The guards of its endpoint count a timeout then, and not a caller that left.
+#[cfg(feature = "http-client")]
+pub(crate) fn cut_off<T>(drop_attempt: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CUTTING_OFF.set(self.0);
+        }
+    }
+    let _restore = Restore(CUTTING_OFF.replace(true));
+    drop_attempt()
+}
+
+#[cfg(feature = "http-client")]
+pub(crate) fn is_cutting_off() -> bool {
+    CUTTING_OFF.get()
+}

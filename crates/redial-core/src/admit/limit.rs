@@ -102,6 +102,10 @@ impl Concurrency {
         self.current.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
+    pub(crate) fn has_room(&self) -> bool {
+        self.current.load(Ordering::Acquire) < self.most
+    }
+
     pub(crate) fn release(&self) {
         self.current.fetch_sub(1, Ordering::AcqRel);
     }

@@ -7,6 +7,7 @@
 
 mod breaker;
 pub mod budget;
+mod control;
 mod cooldown;
 mod limit;
 mod pace;
@@ -235,17 +236,6 @@ impl Guards {
         if let Some(hedges) = &self.hedges {
             hedges.record(taken);
         }
-    }
-
-    /// The state of the breaker; closed if there is none. It stays open until the first attempt after its open
-    /// time.
-    pub fn breaker(&self) -> BreakerState {
-        self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
-    }
-
-    /// Whether there is a breaker.
-    pub fn has_breaker(&self) -> bool {
-        self.breaker.is_some()
     }
 
     /// The probability that the throttle refuses the next attempt, or that a stall does; 0 without both.

@@ -4,6 +4,7 @@
 mod breaker;
 mod budget;
 mod call;
+mod control;
 mod earned;
 mod events;
 mod fast_path;

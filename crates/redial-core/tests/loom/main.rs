@@ -3,6 +3,7 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a model that cannot continue panics")]
 
+mod by_hand;
 mod earned;
 mod turnstile;
 

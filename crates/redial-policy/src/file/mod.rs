@@ -100,17 +100,28 @@ impl File {
             return true;
         }
         let entries = top.entries();
-        let is_known =
-            |entry: &Entry| is_name(entry) || ["policy", "route", "fleet"].contains(&&*entry.key);
+        let is_known = |entry: &Entry| is_name(entry) || TABLES.contains(&&*entry.key);
         let only_known = entries.iter().all(is_known);
         let has_field = entries.iter().any(|entry| fields::is_field(&entry.key));
         let extends = node.get("extends").and_then(Node::text).and_then(Preset::from_name);
         entries.iter().any(|entry| fields::is_distinctive(&entry.key))
             || only_known && (policies.is_some() || has_field || extends.is_some())
+            || sidecar::recognises(node, only_known)
     }
 }
 
 impl File {
+    /// The policy with this name.
+    pub fn policy(&self, name: &str) -> Option<&Policy> {
+        self.policies.iter().find(|named| named.name == name).map(|named| &named.policy)
+    }
+
+    /// The policy of an upstream's requests that match no route.
+    pub fn policy_of(&self, upstream: &Upstream) -> Policy {
+        let policy = upstream.policy.as_deref().and_then(|name| self.policy(name));
+        policy.cloned().unwrap_or_else(Policy::standard)
+    }
+
     /// Where the ledger of a policy's fleet is, if the policy has one.
     pub fn location(&self, policy: &Policy) -> Option<&Location> {
         let fleet = policy.fleet()?;

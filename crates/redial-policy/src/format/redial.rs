@@ -2,10 +2,11 @@ use redial_core::DurationText;
 
 use super::system::{Advice, System, Words};
 use super::{Format, Written, policies};
-use crate::file::{File, Route};
-use crate::found::Found;
+use crate::file::{File, Keys, Route, Target, Upstream};
+use crate::found::{Found, Places};
 use crate::inputs::{Document, Language, Reading};
 use crate::rules::reading::UNUSED_FLEET;
+use crate::rules::sidecar;
 use crate::source::Problem;
 use crate::tree::{Node, Table, Truncated};
 
@@ -33,23 +34,64 @@ fn read(documents: &[Document], reading: &mut Reading) {
         match File::of(&document.node, document.source) {
             Ok((file, places)) => {
                 unused_fleets(document, &file, reading);
+                reading.findings.extend(sidecar::review(&file, document));
                 for (named, places) in file.policies.iter().zip(places) {
                     let is_own = |route: &&Route| route.policy == named.name;
+                    let routes = file.routes.iter().filter(is_own);
                     reading.found.push(Found {
                         checks_safety: true,
                         name: named.name.clone(),
                         format: Format::Redial,
                         policy: named.policy.clone(),
                         places,
-                        routes: file.routes.iter().filter(is_own).cloned().collect(),
+                        routes: without_upstreams(&file, routes.cloned().collect()),
                         setting: named.setting.within(&file.setting),
                         notes: Vec::new(),
                     });
                 }
+                reading.found.extend(standard_upstreams(document, &file));
             }
             Err(problem) => reading.problems.push((document.source, problem)),
         }
     }
+}
+
+/// The upstreams without a policy, which have the preset `standard`.
+fn standard_upstreams(document: &Document, file: &File) -> Vec<Found> {
+    let written = document.node.get("upstream").and_then(Node::table);
+    let written = written.map_or(&[][..], Table::entries).iter().zip(&file.upstreams);
+    let standard = written.filter(|(_, upstream)| upstream.policy.is_none());
+    let found = standard.map(|(entry, upstream)| {
+        let name = upstream.name.clone();
+        let route = Route { upstream: Some(name.clone()), ..Route::default() };
+        Found {
+            checks_safety: true,
+            name,
+            format: Format::Redial,
+            policy: file.policy_of(upstream),
+            places: Places::new(document.place(entry.key_span)),
+            routes: without_upstreams(file, vec![route]),
+            setting: file.setting.clone(),
+            notes: Vec::new(),
+        }
+    });
+    found.collect()
+}
+
+/// Routes with the host of their upstream in its place. If it has several, they match every host.
+fn without_upstreams(file: &File, mut routes: Vec<Route>) -> Vec<Route> {
+    for route in &mut routes {
+        let Some(name) = route.upstream.take() else { continue };
+        let upstream = file.upstreams.iter().find(|upstream| upstream.name == name);
+        let Some(Upstream { to, keys, .. }) = upstream else { continue };
+        route.key |= *keys == Keys::Make;
+        let mut hosts: Vec<Option<&str>> = to.iter().map(Target::host).collect();
+        hosts.dedup();
+        if let ([Some(only)], None) = (&hosts[..], &route.host) {
+            route.host = Some((*only).to_owned());
+        }
+    }
+    routes
 }
 
 fn unused_fleets(document: &Document, file: &File, reading: &mut Reading) {
@@ -64,6 +106,7 @@ fn unused_fleets(document: &Document, file: &File, reading: &mut Reading) {
 }
 
 fn write(file: &File) -> Result<Written, Problem> {
-    let notes = policies(file)?.iter().map(|named| (named.name.clone(), Vec::new())).collect();
+    let policies = if file.upstreams.is_empty() { policies(file)? } else { &file.policies };
+    let notes = policies.iter().map(|named| (named.name.clone(), Vec::new())).collect();
     Ok(Written { text: file.to_toml(), notes })
 }

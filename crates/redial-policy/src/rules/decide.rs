@@ -68,7 +68,7 @@ fn status(code: u16) -> String {
 }
 
 /// The retried failures after which the outcome is unknown, as `retry_on` names them.
-fn retried_unknowns(policy: &Policy) -> Vec<String> {
+pub(super) fn retried_unknowns(policy: &Policy) -> Vec<String> {
     let retry_on = policy.retry_on();
     let classes = [Class::Reset, Class::Timeout, Class::Overloaded, Class::ServerError];
     let named = classes.into_iter().filter(|class| retry_on.has(*class));

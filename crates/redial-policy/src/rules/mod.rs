@@ -8,6 +8,7 @@ pub mod fleet;
 pub mod hedge;
 pub mod reading;
 pub mod schedule;
+pub mod sidecar;
 pub mod time;
 
 use std::borrow::Cow;
@@ -80,6 +81,9 @@ pub const ALL: &[&Rule] = &[
     &reading::UNKNOWN_RULE,
     &reading::REFUSED_AT_START,
     &reading::UNUSED_FLEET,
+    &sidecar::UNUSED_POLICY,
+    &sidecar::RETRIES_BELOW_IDEMPOTENCY,
+    &sidecar::KEYS_WITHOUT_RETRIES,
 ];
 
 /// The rule with this name.

@@ -30,6 +30,7 @@ fn file() -> File {
         methods: methods.iter().map(|method| (*method).to_owned()).collect(),
         key: policy == "pay",
         policy: policy.into(),
+        ..Route::default()
     };
     File {
         policies: vec![

@@ -43,6 +43,13 @@ impl Message {
         self.fields.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
+    /// The names of all fields, sorted: their order has no meaning.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.fields.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }

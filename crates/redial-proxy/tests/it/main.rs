@@ -1,6 +1,15 @@
-//! The proxy between raw sockets: callers that are written byte by byte, and upstreams that follow a script. And between
-//! programs that others have written.
+//! The proxy between raw sockets: callers that are written byte by byte, and upstreams that follow a script.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod cancel;
+mod endpoints;
 mod envoy;
+mod forward;
 mod kit;
+mod layers;
+mod lifecycle;
+mod limits;
+mod safety;
+mod start;
+mod tls;
+mod websocket;

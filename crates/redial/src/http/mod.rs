@@ -7,6 +7,8 @@
 mod client;
 mod grpc;
 mod hints;
+#[cfg(any(feature = "http-client", feature = "idempotency"))]
+mod memory;
 pub mod names;
 #[cfg(feature = "http-client")]
 mod reach;
@@ -22,7 +24,8 @@ mod travel;
 
 #[cfg(feature = "http-client")]
 pub use client::{
-    Answer, Attempts, BoxError, Connect, Connecting, Error, Replay, ResponseFuture, RetryLayer,
+    Answer, Attempts, BoxError, Connect, Connecting, EndpointFuture, EndpointLayer,
+    EndpointRefused, EndpointService, Error, Replay, ReplayMemory, ResponseFuture, RetryLayer,
     RetryService,
 };
 use hints::hinted;

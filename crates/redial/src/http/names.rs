@@ -3,6 +3,7 @@
 //! | header | on | means |
 //! |---|---|---|
 //! | `redial-attempt` | requests from the second attempt on | the number of the attempt |
+//! | `redial-attempts` | responses, if configured | how many attempts were made for it |
 //! | `redial-timeout-ms` | requests | how long the caller waits for this attempt |
 //! | `redial-stop` | failed responses | a layer below has given up: do not retry; the value is the reason |
 //! | `redial-slot` | rejections | the hint is a booked slot, and the request was not processed |
@@ -19,6 +20,8 @@ use http::HeaderName;
 
 /// The number of the attempt, from the second on. A request without it is a first attempt.
 pub const ATTEMPT: HeaderName = HeaderName::from_static("redial-attempt");
+/// How many attempts were made for a response.
+pub const ATTEMPTS: HeaderName = HeaderName::from_static("redial-attempts");
 /// How long the caller waits for this attempt, in milliseconds: the lesser of its timeout and the rest of the deadline.
 pub const TIMEOUT_MS: HeaderName = HeaderName::from_static("redial-timeout-ms");
 /// A layer below has given up: the layers above do not retry. The value is the name of the reason.

@@ -9,6 +9,8 @@ use std::io;
 
 use redial_core::decide::{Causes, Class, Classifier, Classify, Failure, Outcome, Reach};
 
+use super::client::EndpointRefused;
+
 /// Classifies the error of a client by the errors of hyper, hyper-util, h2 and the operating system among its sources.
 /// Without one of these it is permanent.
 pub fn failure(error: &(dyn Error + 'static)) -> Failure {
@@ -79,6 +81,9 @@ fn of(error: &(dyn Error + 'static)) -> Found {
     }
     if let Some(error) = error.downcast_ref::<h2::Error>() {
         return of_h2(error);
+    }
+    if error.is::<EndpointRefused>() {
+        return Found::Sure(EndpointRefused::failure());
     }
     if error.is::<tokio::time::error::Elapsed>() {
         return sure(Class::Timeout);

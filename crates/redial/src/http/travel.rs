@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "http-client")]
+use http::Method;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use redial_core::{Nanos, nanos};
 
@@ -13,6 +15,13 @@ use super::names;
 /// Whether these are the headers of a gRPC request or response.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(is_grpc_type)
+}
+
+/// Whether a request is a gRPC call.
+#[cfg(feature = "http-client")]
+#[inline]
+pub(crate) fn is_grpc_request(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::POST && is_grpc(headers)
 }
 
 fn is_grpc_type(content_type: &HeaderValue) -> bool {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 #[cfg(feature = "fleet")]
 use redial_core::Invalid;
-use redial_core::admit::{BreakerState, Guards};
+use redial_core::admit::Guards;
 use redial_core::decide::cause::IntoCause;
 use redial_core::decide::{Judge, Outcome, RetryIf, Safety, Typed, Until};
 #[cfg(feature = "fleet")]
@@ -15,7 +15,7 @@ use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::budget::RetryBudget;
-use crate::clock::{self, Ambient, Clock};
+use crate::clock::{self, Clock};
 use crate::fast::FastAttempt;
 #[cfg(feature = "fleet")]
 use crate::fleet::Fleet;
@@ -25,6 +25,7 @@ use crate::shared::{BudgetSource, Shared};
 use crate::spans::Spans;
 use crate::{Stripe, thread_state};
 
+mod guards;
 mod observe;
 
 /// Makes calls under a policy.
@@ -257,16 +258,6 @@ impl<C> Retry<C> {
         &self.guards
     }
 
-    /// How many retries the budget would grant right now; `None` without a budget.
-    pub fn balance(&self) -> Option<u64> {
-        self.guards.balance(Ambient::now())
-    }
-
-    /// The state of the circuit breaker; `None` without one.
-    pub fn breaker(&self) -> Option<BreakerState> {
-        self.guards.has_breaker().then(|| self.guards.breaker())
-    }
-
     /// Switches retries off, and on again, for this value and all its clones: each call then makes one
     /// attempt. Polling continues.
     pub fn set_enabled(&self, enabled: bool) {
@@ -369,10 +360,9 @@ impl<C: Clone> Retry<C> {
         self.safety = safety.unwrap_or(self.safety);
     }
 
-    pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = self.observers.as_dyn() {
-            observer.call_event(self.context().request.info(), event);
-        }
+    /// A copy for single attempts of calls that are keyed and traced elsewhere.
+    pub(crate) fn for_attempts(&self) -> Self {
+        Self { spans: Spans::default(), ..self.unkeyed() }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Closed, the breaker watches a window of outcomes. Open, it refuses all attempts for a while; that time
 //! is jittered, because the breakers of a fleet open together. Half-open, it admits a fixed number of
 //! probes: if all succeed it closes, if one fails it opens again. A probe that is cancelled returns its
-//! place.
+//! place. An operator can open it until further notice, and close it.
 
 mod lookback;
 
@@ -326,6 +326,25 @@ impl Breaker {
     /// Returns the place of a probe that was never sent.
     pub(crate) fn give_back(&self, probe: Probe, now: Nanos) {
         self.settle_probe(probe, Health::Unknown, false, now);
+    }
+
+    /// Opens until [`Breaker::reset`]. Returns whether it was not open.
+    pub(crate) fn open(&self) -> bool {
+        // A thread that decided to open the closed period before this one must fail after the reset too.
+        self.period.fetch_add(1, Ordering::AcqRel);
+        let until_reset = (NEVER >> 2) << 2 | OPEN;
+        self.state.swap(until_reset, Ordering::AcqRel) & KIND != OPEN
+    }
+
+    /// Closes, and forgets the past. Returns whether it was not closed.
+    pub(crate) fn reset(&self) -> bool {
+        let closing = |state: u64| {
+            (state & KIND != CLOSED).then(|| {
+                self.past.forget();
+                u64::from(self.period.load(Ordering::Acquire)) << 32 | CLOSED
+            })
+        };
+        update(&self.state, closing).is_ok()
     }
 
     pub(crate) fn state(&self) -> BreakerState {

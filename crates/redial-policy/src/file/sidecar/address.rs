@@ -54,6 +54,11 @@ impl Target {
         matches!(self, Self::Http { tls: true, .. })
     }
 
+    /// The host, of a target over TCP.
+    pub fn host(&self) -> Option<&str> {
+        if let Self::Http { host, .. } = self { Some(host) } else { None }
+    }
+
     /// The host, and the port unless it is the default one: the value of a `Host` header.
     pub fn authority(&self) -> String {
         let Self::Http { tls, host, port } = self else { return "localhost".to_owned() };
@@ -64,7 +69,7 @@ impl Target {
 
     /// The addresses of this machine that the target names, as far as its text shows.
     pub(super) fn local_ips(&self) -> Vec<IpAddr> {
-        let Self::Http { host, .. } = self else { return Vec::new() };
+        let Some(host) = self.host() else { return Vec::new() };
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         match host.parse::<IpAddr>() {
             Ok(ip) if !ip.is_unspecified() => vec![ip],

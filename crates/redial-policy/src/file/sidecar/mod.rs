@@ -35,7 +35,21 @@ use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::Budget;
 
 use crate::source::Problem;
-use crate::tree::Truncated;
+use crate::tree::{Entry, Node, Table, Truncated};
+
+/// Whether a TOML document has upstreams. Without a target, or among unknown tables, `upstream` may mean anything.
+pub(super) fn recognises(node: &Node, only_known: bool) -> bool {
+    let upstreams = node.get("upstream").and_then(Node::table).map_or(&[][..], Table::entries);
+    let has_target = |to: &Node| {
+        let first = to.list().map_or(Some(to), <[Node]>::first).and_then(Node::text);
+        first.is_some_and(|text| text.parse::<Target>().is_ok())
+    };
+    let is_upstream = |entry: &Entry| match entry.node.get("to") {
+        Some(to) => only_known || has_target(to),
+        None => only_known && entry.node.table().is_some(),
+    };
+    upstreams.iter().any(is_upstream)
+}
 
 /// What concerns the whole process of the sidecar: the table `[proxy]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,13 +136,16 @@ impl Upstream {
     ///
     /// # Errors
     ///
-    /// The name is not valid.
+    /// The name is not valid, or there is no target.
     pub fn new(name: &str, to: Vec<Target>) -> Result<Self, Problem> {
         let letters = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
         if !letters || name.len() > 64 || !name.starts_with(|it: char| it.is_ascii_alphabetic()) {
             let what = "must be a letter, followed by up to 63 letters, digits, - or _, but is";
             let message = format!("the name of an upstream {what} `{}`", Truncated(name));
             return Err(Problem::whole(message).help("its URL is in the variable NAME_URL"));
+        }
+        if to.is_empty() {
+            return Err(Problem::whole(format!("the upstream `{name}` has no target")));
         }
         Ok(Self {
             name: name.to_owned(),

@@ -11,13 +11,15 @@ use super::{
     Address, ClientTls, Health, Idempotency, Identity, KeyStore, Proxy, ServerTls, Shed, Target,
     Upstream, address, check, guards_only, words,
 };
+use crate::file::File;
 use crate::file::routes::{Names, methods};
 use crate::file::setting::{boolean, duration as nanos, non_empty, whole};
-use crate::file::{File, MOST_POLICIES};
-use crate::source::Problem;
+use crate::source::{Problem, Span};
 use crate::tree::Cursor;
 use crate::tree::de::{Clamped, De};
 
+/// The most upstreams.
+const MOST_UPSTREAMS: usize = 1_000;
 /// The most endpoints of an upstream.
 const MOST_TARGETS: usize = 1_000;
 
@@ -43,14 +45,12 @@ pub(in crate::file) fn read(top: &Cursor<'_>, file: &mut File) -> Result<(), Pro
     file.proxy = or(top, "proxy", Proxy::default(), proxy)?;
     if let Some(upstreams) = top.get("upstream") {
         let entries = upstreams.table()?.entries();
-        if entries.len() > MOST_POLICIES {
-            return Err(upstreams.problem(format_args!("more than {MOST_POLICIES} upstreams")));
+        if entries.len() > MOST_UPSTREAMS {
+            return Err(upstreams.problem(format_args!("more than {MOST_UPSTREAMS} upstreams")));
         }
         let policies = Names::new(file.policies.iter().map(|named| named.name.as_str()));
         for (entry, (name, here)) in entries.iter().zip(upstreams.fields()) {
-            let invalid = |invalid| Problem { span: Some(entry.key_span), ..invalid };
-            let new = Upstream::new(name, Vec::new()).map_err(invalid)?;
-            file.upstreams.push(upstream(new, &here)?);
+            file.upstreams.push(upstream(name, entry.key_span, &here)?);
             if let Some(policy) = here.get("policy") {
                 policies.policy(&policy)?;
             }
@@ -88,17 +88,15 @@ fn admin(here: &Cursor<'_>) -> Result<Option<Address>, Problem> {
     Err(problem.help("the admin interface has no authentication; write \"127.0.0.1:9900\""))
 }
 
-fn upstream(new: Upstream, here: &Cursor<'_>) -> Result<Upstream, Problem> {
+fn upstream(name: &str, name_span: Span, here: &Cursor<'_>) -> Result<Upstream, Problem> {
     here.deny_unknown(&UPSTREAM)?;
-    let to = here.get("to").ok_or_else(|| {
-        here.problem("missing field `to`").help("write the URL that requests go to")
-    })?;
-    let to = targets(&to)?;
+    let to = targets(&required(here, "to", "the URL that requests go to")?)?;
+    let tls = or(here, "tls", ClientTls::default(), |here| client_tls(here, &to))?;
+    let new = Upstream::new(name, to);
+    let new = new.map_err(|invalid| Problem { span: Some(name_span), ..invalid })?;
     let listen = optional(here, "listen", parse::<Address>)?;
     let is_local = listen.as_ref().is_none_or(Address::is_local);
-    let tls = or(here, "tls", ClientTls::default(), |here| client_tls(here, &to))?;
     Ok(Upstream {
-        to,
         policy: optional(here, "policy", non_empty)?,
         keys: or(here, "keys", new.keys, |here| words::read(here, &words::KEYS))?,
         buffer: or(here, "buffer", new.buffer, size)?,

@@ -33,7 +33,9 @@ pub(super) fn size(here: &Cursor<'_>) -> Result<u64, Problem> {
 
 /// The shortest text of a size.
 pub(super) fn size_text(bytes: u64) -> String {
-    let (unit, of) =
-        UNITS.into_iter().find(|(_, of)| bytes != 0 && bytes % of == 0).unwrap_or(("B", 1));
+    let (unit, of) = UNITS
+        .into_iter()
+        .find(|(_, of)| bytes != 0 && bytes.is_multiple_of(*of))
+        .unwrap_or(("B", 1));
     format!("{}{unit}", bytes / of)
 }

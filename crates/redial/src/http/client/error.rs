@@ -3,11 +3,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
+use http::StatusCode;
 use redial_core::Stop;
+use redial_core::decide::{Class, Reach};
 
 use super::BoxError;
 use crate::error::ErrorInner;
 use crate::http::reach;
+use crate::inbound;
 
 /// A request that got no response: the last error of the client below, why no further attempt was made, how
 /// many there were and how long they took.
@@ -18,6 +21,36 @@ use crate::http::reach;
 pub struct Error(crate::Error<BoxError>);
 
 impl Error {
+    /// The status for a caller of a gateway whose own request failed with this error.
+    ///
+    /// | status | when |
+    /// |---|---|
+    /// | 504 Gateway Timeout | the deadline has passed ([`Stop::Deadline`]), or the last attempt timed out |
+    /// | 503 Service Unavailable | a guard refused an attempt ([`Stop::is_guard`]), or the last one was not sent: no connection, an [`EndpointRefused`](super::EndpointRefused), a client that was not ready |
+    /// | 502 Bad Gateway | anything else: the connection broke, or the response was invalid |
+    ///
+    /// The first row that applies counts. None of them says that nothing was done; [`failure`](crate::Error::failure) says how far
+    /// the last attempt got.
+    pub fn status(&self) -> StatusCode {
+        let failure = self.failure();
+        let timed_out = failure.is_some_and(|failure| failure.class == Class::Timeout);
+        let not_sent = failure.is_some_and(|failure| failure.reach == Reach::NotSent);
+        if self.reason() == Stop::Deadline || timed_out {
+            StatusCode::GATEWAY_TIMEOUT
+        } else if self.reason().is_guard() || self.attempts() == 0 || not_sent {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::BAD_GATEWAY
+        }
+    }
+
+    /// Why the caller of a gateway should not retry either, for the header [`STOP`](crate::http::names::STOP) of its response:
+    /// this call has retried, or a guard protects the server. `None` if the caller may.
+    pub fn stop(&self) -> Option<Stop> {
+        let reason = self.reason();
+        inbound::should_cross(reason, self.attempts()).then_some(reason)
+    }
+
     /// The same as the error of any other call.
     pub fn into_inner(self) -> crate::Error<BoxError> {
         self.0

@@ -3,9 +3,9 @@
 //! error to return when no further attempt is made. All of that is one loop.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -24,6 +24,7 @@ use crate::race::{Next, Race};
 use crate::retry::Retry;
 use crate::run::{Inside, inside, sleep, within};
 use crate::session::{Judged, Session, Step};
+use crate::thread_state::cut_off;
 
 pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     service: S,
@@ -122,7 +123,15 @@ where
     async fn receive(&mut self, call: Inside<S::Future>) -> Received<R> {
         self.update_session();
         if self.session.hedge_at() == NEVER {
-            let result = within(call, self.session.expires()).await;
+            let mut call = pin!(Some(call));
+            let poll = |cx: &mut Context<'_>| match call.as_mut().as_pin_mut() {
+                Some(call) => call.poll(cx),
+                None => Poll::Pending,
+            };
+            let result = within(poll_fn(poll), self.session.expires()).await;
+            if result.is_none() {
+                cut_off(|| call.set(None));
+            }
             return result.map(|result| result.map_err(Into::into));
         }
         self.race.start(&mut self.session, Racer::Call(Box::pin(call)));
@@ -160,7 +169,9 @@ where
         }
         let attempt = self.race.hedge(&mut self.session)?;
         let request = self.outgoing.again(attempt.number(), attempt.left())?;
-        Some(call(&mut service, &self.session, request))
+        // The clone has the state of all attempts so far, and makes the next one.
+        self.service = service;
+        Some(self.call(request))
     }
 
     /// The outcome of an attempt that did not succeed, and what it left for the caller.
@@ -170,7 +181,7 @@ where
     ) -> Result<(Outcome, Option<Last<R>>), Answered<R>> {
         loop {
             let cause = match received {
-                None => return Ok(cut_off()),
+                None => return Ok(timed_out()),
                 Some(Err(cause)) => cause,
                 Some(Ok(response)) => {
                     let (outcome, mut response) = self.read(response);
@@ -179,7 +190,7 @@ where
                     }
                     let first = poll_fn(|cx| Pin::new(response.body_mut()).poll_frame(cx));
                     match within(first, self.session.expires()).await {
-                        None => return Ok(cut_off()),
+                        None => return Ok(timed_out()),
                         Some(None) => {
                             return self.conclude(Outcome::Success, response.map(Answer::new));
                         }
@@ -245,7 +256,7 @@ where
     fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
         self.session.succeed();
         match self.session.attempts() {
-            1 => response,
+            1 => self.outgoing.count(response, 1),
             made => self.outgoing.report(response, Attempts::new(made, None, false)),
         }
     }
@@ -386,6 +397,6 @@ fn call<S: Service<Request<B>>, B>(
     inside(current, || service.call(request))
 }
 
-fn cut_off<R: Body>() -> (Outcome, Option<Last<R>>) {
+fn timed_out<R: Body>() -> (Outcome, Option<Last<R>>) {
     (Failure::new(Class::Timeout).into(), None)
 }

@@ -20,6 +20,7 @@ use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::{Clock as _, Tokio};
 use crate::fast::FastAttempt;
 use crate::session::limited;
+use crate::thread_state::cut_off;
 use crate::{Retry, Stripe, run};
 
 pin_project! {
@@ -70,6 +71,8 @@ enum Stage<S, B, R: Body> {
     Raced {
         exchange: Boxed<R>,
         slow: Relay<R>,
+        /// When it is cut off.
+        expires: Nanos,
     },
     Over,
 }
@@ -155,7 +158,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Answered<R>> {
         let StateOwned::Fast { attempt: Some(attempt), stage: Stage::Sent(rest), .. } =
-            state.as_mut().project_replace(State::Over)
+            cut_off(|| state.as_mut().project_replace(State::Over))
         else {
             return Poll::Pending;
         };
@@ -180,9 +183,9 @@ where
             && let (Some(attempt), Stage::Sent(rest)) =
                 (attempt.take(), mem::replace(stage, Stage::Over))
         {
-            let (slow, racer) = Relay::pair();
+            let ((slow, racer), expires) = (Relay::pair(), rest.expires);
             let exchange = Box::pin(Self::resume(rest, attempt).race(racer));
-            *stage = Stage::Raced { exchange, slow };
+            *stage = Stage::Raced { exchange, slow, expires };
         }
         Self::poll_race(state, cx)
     }
@@ -192,18 +195,20 @@ where
         mut state: Pin<&mut State<S, S::Future, B, R>>,
         cx: &mut Context<'_>,
     ) -> Poll<Answered<R>> {
-        let StateProj::Fast { call, stage: Stage::Raced { exchange, slow }, .. } =
+        let StateProj::Fast { call, stage: Stage::Raced { exchange, slow, expires }, .. } =
             state.as_mut().project()
         else {
             return Poll::Pending;
         };
         slow.poll_from(call, cx);
         let answered = exchange.as_mut().poll(cx);
-        if (answered.is_ready() || slow.is_over())
-            && let StateOwned::Fast { stage: Stage::Raced { exchange, .. }, .. } =
-                state.as_mut().project_replace(State::Over)
-        {
-            state.set(State::Exchange { exchange });
+        if answered.is_ready() || slow.is_over() {
+            let expired = *expires <= Tokio::now();
+            let mut leave = || state.as_mut().project_replace(State::Over);
+            let left = if expired { cut_off(leave) } else { leave() };
+            if let StateOwned::Fast { stage: Stage::Raced { exchange, .. }, .. } = left {
+                state.set(State::Exchange { exchange });
+            }
         }
         answered
     }
@@ -231,7 +236,7 @@ where
                         if let Some(mut attempt) = attempt.take() {
                             attempt.succeed(rest.retry());
                         }
-                        return Poll::Ready(Ok(response.map(Answer::new)));
+                        return Poll::Ready(Ok(rest.outgoing.count(response, 1).map(Answer::new)));
                     }
                     Poll::Ready(result) => Some(result.map_err(Into::into)),
                     Poll::Pending => {

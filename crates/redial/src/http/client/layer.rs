@@ -5,7 +5,7 @@ use http::{HeaderName, request, response};
 use redial_core::decide::{Outcome, Reach};
 use tower_layer::Layer;
 
-use super::RetryService;
+use super::{ReplayMemory, RetryService};
 use crate::Retry;
 use crate::http::names;
 
@@ -40,9 +40,11 @@ pub(super) struct Options {
     /// The place of the retry of all other requests; `None`: left alone.
     others: Option<usize>,
     pub(super) buffer: usize,
+    pub(super) replay_memory: Option<ReplayMemory>,
     pub(super) request_timeout: Reach,
     pub(super) judge: Option<Arc<Judge>>,
     pub(super) timeout_header: Option<HeaderName>,
+    pub(super) attempts_header: Option<HeaderName>,
     pub(super) envoy: bool,
     pub(super) bare_keys: bool,
     pub(super) per_host: bool,
@@ -78,9 +80,11 @@ impl RetryLayer {
             routes: Vec::new(),
             others,
             buffer: 64 * 1024,
+            replay_memory: None,
             request_timeout: Reach::Unknown,
             judge: None,
             timeout_header: Some(names::TIMEOUT_MS),
+            attempts_header: None,
             envoy: false,
             bare_keys: false,
             per_host: false,
@@ -131,9 +135,15 @@ impl RetryLayer {
         self.set(|options| options.per_host = true)
     }
 
-    /// How many bytes of a request's body are kept for another attempt. A larger body is sent once.
+    /// How many bytes of a request's body are kept for another attempt. A larger body is sent once: it is repeated only if
+    /// nothing of it was read, as when the connection was refused.
     pub fn buffer(self, bytes: usize) -> Self {
         self.set(|options| options.buffer = bytes)
+    }
+
+    /// Limits what all requests of this layer, and of the others with the same `memory`, keep together.
+    pub fn replay_memory(self, memory: &ReplayMemory) -> Self {
+        self.set(|options| options.replay_memory = Some(memory.clone()))
     }
 
     /// How far a request got that was answered with 408: [`Reach::Unknown`] unless the server only sends 408
@@ -159,6 +169,12 @@ impl RetryLayer {
     /// Sends no header with what is left of the deadline, except in gRPC.
     pub fn without_timeout_header(self) -> Self {
         self.set(|options| options.timeout_header = None)
+    }
+
+    /// Writes the number of attempts into every response, for callers that cannot see its extensions
+    /// ([`Attempts`](super::Attempts)): those of a proxy. [`names::ATTEMPTS`] is a good name.
+    pub fn attempts_header(self, name: HeaderName) -> Self {
+        self.set(|options| options.attempts_header = Some(name))
     }
 
     /// Counts attempts in `x-envoy-attempt-count` too, in requests and responses.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod connect;
+mod endpoint;
 mod error;
 mod exchange;
 mod future;
@@ -13,15 +14,18 @@ mod layer;
 mod outgoing;
 mod racer;
 mod replay;
+mod replay_memory;
 mod service;
 
 pub use answer::Answer;
 pub use connect::{Connect, Connecting};
+pub use endpoint::{EndpointFuture, EndpointLayer, EndpointRefused, EndpointService};
 pub use error::Error;
 pub use future::ResponseFuture;
 pub use layer::RetryLayer;
 pub use outgoing::Attempts;
 pub use replay::Replay;
+pub use replay_memory::ReplayMemory;
 pub use service::RetryService;
 #[cfg(feature = "reqwest-middleware")]
 pub(crate) use service::send;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, request};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, request};
 use http_body::Body;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{Event, NEVER, Nanos, Stop, nanos};
@@ -87,7 +87,7 @@ impl<B: Body<Error: Into<BoxError>> + Unpin> Prepared<B> {
         mut parts: request::Parts,
         body: B,
     ) -> Self {
-        let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
+        let grpc = travel::is_grpc_request(&parts.method, &parts.headers);
         write_key(options, retry, &mut parts);
         let (body, kept) = keep(options, retry, body, grpc);
         let original = match kept {
@@ -132,7 +132,7 @@ where
     if !grpc && (retry.policy().attempts() == 1 || !retry.is_enabled()) {
         return (Replay::once(body), None);
     }
-    Replay::keep(body, options.buffer)
+    Replay::keep(body, options.buffer, options.replay_memory.as_ref())
 }
 
 impl<B> Outgoing<B> {
@@ -245,12 +245,22 @@ impl<B> Outgoing<B> {
         }
     }
 
+    /// Adds the number of attempts to a response, if the layer is asked to.
+    #[inline(always)]
+    pub(super) fn count<R>(&self, mut response: Response<R>, made: u32) -> Response<R> {
+        if let Some(name) = &self.options.attempts_header {
+            response.headers_mut().insert(name, made.into());
+        }
+        response
+    }
+
     /// Adds to a response how it came about.
     pub(super) fn report<R: Body>(
         &self,
-        mut response: Response<Answer<R>>,
+        response: Response<Answer<R>>,
         attempts: Attempts,
     ) -> Response<Answer<R>> {
+        let mut response = self.count(response, attempts.made);
         if self.options.envoy {
             response.headers_mut().insert(names::X_ENVOY_ATTEMPT_COUNT, attempts.made.into());
         }

@@ -1,8 +1,9 @@
 //! A request can only be sent again if its body still exists. The replay buffer keeps the chunks of a body by
 //! reference as they are sent, up to a limit. Nothing waits for the whole body: the first byte is sent as soon
-//! as it is there. A body beyond the limit is streamed and no longer kept, so that its request is sent once.
+//! as it is there. A body beyond the limit is streamed and not kept: its request can be sent again only as long as nothing
+//! of the body was read, as when the connection was refused.
 
-use std::mem;
+use std::mem::{self, size_of};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -12,6 +13,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use super::BoxError;
+use super::replay_memory::{Held, ReplayMemory};
 
 /// The body of a request as the service below sees it.
 #[derive(Debug)]
@@ -32,9 +34,22 @@ enum Source<B> {
 /// What is kept for another attempt.
 #[derive(Debug)]
 pub(super) enum Kept<B> {
-    /// The whole body in one chunk.
-    Whole(Bytes),
-    Buffered(Arc<Mutex<ReplayBuffer<B>>>),
+    /// The whole body in one chunk, and the memory that it takes.
+    Whole {
+        chunk: Bytes,
+        _held: Held,
+    },
+    Buffered(Keeper<B>),
+}
+
+/// The call's own hold on a buffer. Bodies that are being sent have others, and may outlive the call.
+#[derive(Debug)]
+pub(super) struct Keeper<B>(Arc<Mutex<ReplayBuffer<B>>>);
+
+impl<B> Drop for Keeper<B> {
+    fn drop(&mut self) {
+        lock(&self.0).finish();
+    }
 }
 
 #[derive(Debug)]
@@ -43,13 +58,18 @@ pub(super) struct ReplayBuffer<B> {
     trailers: Option<HeaderMap>,
     /// Bytes that may still be kept.
     room: usize,
+    /// What is kept, in bytes of memory.
+    kept: usize,
+    /// At least that much of the process's replay memory.
+    held: Held,
     /// The part that has not been read yet; `None` at the end.
     rest: Option<B>,
-    /// Whether a chunk was sent that was not kept.
+    /// Whether a chunk was sent that was not kept. Nothing more is kept then.
     lost: bool,
     /// The attempt that reads. An earlier one that is still being sent gets an error: an end of the body would
     /// make the server take half of it for the whole.
     turn: u32,
+    /// That attempt, once it has read all chunks and waits for the rest.
     reader: Option<Waker>,
 }
 
@@ -62,32 +82,36 @@ where
         Self(Source::Once(body))
     }
 
-    /// A body that is kept up to `most` bytes. A body in one chunk needs no buffer.
+    /// A body that is kept up to `most` bytes, if `memory` has room for it. A body in one chunk needs no buffer.
     #[inline]
-    pub(super) fn keep(mut body: B, most: usize) -> (Self, Option<Kept<B>>) {
+    pub(super) fn keep(
+        mut body: B,
+        most: usize,
+        memory: Option<&ReplayMemory>,
+    ) -> (Self, Option<Kept<B>>) {
         if body.is_end_stream() {
-            return Self::whole(Bytes::new());
+            return Self::whole(Bytes::new(), Held::default());
         }
-        let size = body.size_hint();
-        if size.lower() > most as u64 {
-            return (Self::once(body), None);
+        let (size, mut held) = (body.size_hint(), ReplayMemory::held(memory));
+        if size.lower() > most as u64 || !held.grow_to(size.lower() as usize) {
+            return Self::buffered(ReplayBuffer::new(0, Held::default()), body);
         }
         if size.exact().is_none() {
-            return Self::buffered(ReplayBuffer::new(most), body);
+            return Self::buffered(ReplayBuffer::new(most, held), body);
         }
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::new(&mut body).poll_frame(&mut cx) {
-            Poll::Ready(None) => Self::whole(Bytes::new()),
+            Poll::Ready(None) => Self::whole(Bytes::new(), Held::default()),
             Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
-                Ok(chunk) if body.is_end_stream() => Self::whole(chunk),
-                Ok(chunk) => Self::buffered(ReplayBuffer::new(most).with(chunk), body),
+                Ok(chunk) if body.is_end_stream() => Self::whole(chunk, held),
+                Ok(chunk) => Self::buffered(ReplayBuffer::new(most, held).with(chunk), body),
                 Err(frame) => {
                     let trailers = frame.into_trailers().ok();
-                    Self::buffered(ReplayBuffer { trailers, ..ReplayBuffer::new(most) }, body)
+                    Self::buffered(ReplayBuffer { trailers, ..ReplayBuffer::new(most, held) }, body)
                 }
             },
             Poll::Ready(Some(Err(error))) => (Self(Source::Failed(Some(error.into()))), None),
-            Poll::Pending => Self::buffered(ReplayBuffer::new(most), body),
+            Poll::Pending => Self::buffered(ReplayBuffer::new(most, held), body),
         }
     }
 
@@ -96,11 +120,11 @@ where
         buffer.rest = Some(rest);
         let buffer = Arc::new(Mutex::new(buffer));
         let source = Source::Buffered { buffer: Arc::clone(&buffer), turn: 0, next: 0 };
-        (Self(source), Some(Kept::Buffered(buffer)))
+        (Self(source), Some(Kept::Buffered(Keeper(buffer))))
     }
 
-    fn whole(chunk: Bytes) -> (Self, Option<Kept<B>>) {
-        (Self(Source::Whole(chunk.clone())), Some(Kept::Whole(chunk)))
+    fn whole(chunk: Bytes, held: Held) -> (Self, Option<Kept<B>>) {
+        (Self(Source::Whole(chunk.clone())), Some(Kept::Whole { chunk, _held: held }))
     }
 }
 
@@ -118,7 +142,7 @@ impl<B> Replay<B> {
 impl<B> Kept<B> {
     /// Stops an earlier attempt from sending more of the body.
     pub(super) fn rewind(&self) {
-        if let Self::Buffered(buffer) = self {
+        if let Self::Buffered(Keeper(buffer)) = self {
             let mut buffer = lock(buffer);
             buffer.turn += 1;
             if let Some(reader) = buffer.reader.take() {
@@ -130,8 +154,8 @@ impl<B> Kept<B> {
     /// The same body from its beginning, after [`rewind`](Self::rewind).
     pub(super) fn again(&self) -> Replay<B> {
         Replay(match self {
-            Self::Whole(chunk) => Source::Whole(chunk.clone()),
-            Self::Buffered(buffer) => {
+            Self::Whole { chunk, .. } => Source::Whole(chunk.clone()),
+            Self::Buffered(Keeper(buffer)) => {
                 let turn = lock(buffer).turn;
                 Source::Buffered { buffer: Arc::clone(buffer), turn, next: 0 }
             }
@@ -141,44 +165,65 @@ impl<B> Kept<B> {
     /// Whether a chunk was sent that was not kept.
     pub(super) fn is_lost(&self) -> bool {
         match self {
-            Self::Whole(_) => false,
-            Self::Buffered(buffer) => lock(buffer).lost,
+            Self::Whole { .. } => false,
+            Self::Buffered(Keeper(buffer)) => lock(buffer).lost,
         }
     }
 
     /// Whether the body has been read completely.
     pub(super) fn has_ended(&self) -> bool {
         match self {
-            Self::Whole(_) => true,
-            Self::Buffered(buffer) => lock(buffer).rest.is_none(),
+            Self::Whole { .. } => true,
+            Self::Buffered(Keeper(buffer)) => lock(buffer).rest.is_none(),
         }
     }
 }
 
 impl<B> ReplayBuffer<B> {
-    fn new(room: usize) -> Self {
+    fn new(room: usize, held: Held) -> Self {
         let (chunks, trailers, rest, reader) = (Vec::new(), None, None, None);
-        Self { chunks, trailers, room, rest, lost: false, turn: 0, reader }
+        Self { chunks, trailers, room, kept: 0, held, rest, lost: false, turn: 0, reader }
     }
 
     /// Adds a chunk that has been read and not yet been sent.
     fn with(mut self, chunk: Bytes) -> Self {
-        self.lost = chunk.len() > self.room;
-        self.room = self.room.saturating_sub(chunk.len());
+        self.lost = !self.has_room(chunk.len());
         self.chunks.push(chunk);
         self
     }
 
     fn keep(&mut self, chunk: &Bytes) {
-        match self.room.checked_sub(chunk.len()) {
-            Some(room) if !self.lost => {
-                self.room = room;
-                self.chunks.push(chunk.clone());
-            }
-            _ => {
-                self.lost = true;
-                self.chunks = Vec::new();
-            }
+        if chunk.is_empty() {
+            return;
+        }
+        if !self.lost && self.has_room(chunk.len()) {
+            self.chunks.push(chunk.clone());
+        } else {
+            self.forget();
+        }
+    }
+
+    /// Takes the room for a chunk. Its place in the list counts too: a body of tiny chunks takes more memory than its length.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let Some(room) = self.room.checked_sub(bytes) else { return false };
+        self.room = room;
+        self.kept += bytes + size_of::<Bytes>();
+        self.held.grow_to(self.kept)
+    }
+
+    /// Keeps nothing any more. The reader has read all chunks.
+    fn forget(&mut self) {
+        self.lost = true;
+        self.chunks = Vec::new();
+        self.held = Held::default();
+    }
+
+    /// The call is over, so nothing is kept for another attempt. An attempt that still reads chunks of the one before it
+    /// needs them until it comes to the rest.
+    fn finish(&mut self) {
+        self.lost = true;
+        if self.rest.is_some() && self.reader.is_some() {
+            self.forget();
         }
     }
 }
@@ -201,6 +246,7 @@ where
             *next = self.chunks.len() + 1;
             return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
         };
+        *next = self.chunks.len();
         if !self.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
             self.reader = Some(cx.waker().clone());
         }

@@ -13,6 +13,14 @@ use super::outgoing::Prepared;
 use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
 
 /// A client that retries. Made by a [`RetryLayer`].
+///
+/// # One instance per call
+///
+/// Each call has an instance of the client below to itself: the one that was polled ready. The service continues with a clone,
+/// made before the first attempt. Every attempt of the call, retry or hedge, is made by the instance that made the attempt before it
+/// or by a clone of that. So what a client keeps in its own fields, and does not share with its clones, is the state of
+/// one call: a balancer can note in `call` which endpoints it has chosen, and send the next attempt to another one,
+/// without an allocation. A call that succeeds at its first attempt clones the client once.
 #[derive(Clone, Debug)]
 pub struct RetryService<S> {
     inner: S,

@@ -1,9 +1,14 @@
 mod bad_input;
+mod endpoint;
 pub(crate) mod faults;
+mod gateway;
 mod grpc;
 mod hedge;
+mod instances;
 mod layer;
+mod reload;
 mod replay;
+mod replay_memory;
 mod reqwest;
 mod script;
 mod transport;

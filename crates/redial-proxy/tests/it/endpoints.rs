@@ -1,0 +1,67 @@
+//! Several endpoints of one upstream.
+
+use std::time::Duration;
+
+use crate::kit::{GET, OK, Running, Upstream, free_port};
+
+const TWICE: &str = "policy = \"twice\"\n[policy.twice]\nattempts = 2\nbackoff = { base = \"1ms\" }\nbudget = \"none\"\n";
+const DOWN: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+
+fn targets(ports: &[u16]) -> String {
+    let urls: Vec<String> =
+        ports.iter().map(|port| format!("\"http://127.0.0.1:{port}\"")).collect();
+    format!("[{}]", urls.join(", "))
+}
+
+#[test]
+fn a_retry_goes_to_another_endpoint() {
+    let (bad, good) = (Upstream::always(DOWN), Upstream::always(OK));
+    // Whatever the first attempt meets, two attempts are enough.
+    let proxy = Running::to(&targets(&[bad.port, good.port]), TWICE);
+    for _ in 0..50 {
+        assert_eq!(proxy.ask(GET).status(), 200);
+    }
+    assert_eq!(good.requests().len(), 50);
+}
+
+#[test]
+fn an_endpoint_that_refuses_connections_costs_no_request() {
+    let good = Upstream::always(OK);
+    let proxy = Running::to(&targets(&[free_port(), good.port]), TWICE);
+    for _ in 0..50 {
+        let post = "POST / HTTP/1.1\r\nhost: app\r\ncontent-length: 2\r\n\r\nhi";
+        assert_eq!(proxy.ask(post).status(), 200);
+    }
+    assert_eq!(good.requests().len(), 50);
+}
+
+#[test]
+fn a_slow_endpoint_gets_few_requests() {
+    let slow = Upstream::new(|accepted| {
+        while accepted.request().is_some() {
+            std::thread::sleep(Duration::from_millis(100));
+            accepted.respond(OK);
+        }
+    });
+    let fast = Upstream::always(OK);
+    let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+    let proxy = Running::to(&targets(&[slow.port, fast.port]), once);
+    for _ in 0..100 {
+        assert_eq!(proxy.ask(GET).status(), 200);
+    }
+    // With two endpoints both are drawn each time, so the slow one gets a request only before it has shown that it is.
+    assert!(slow.requests().len() <= 2, "{} of 100", slow.requests().len());
+}
+
+#[test]
+fn a_name_without_an_address_is_an_error_that_says_so() {
+    let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+    let proxy = Running::to("\"http://nowhere.invalid\"", once);
+    let response = proxy.ask(GET);
+    assert_eq!(response.status(), 503);
+    assert!(
+        response.text().contains("the name of the upstream has no address"),
+        "{}",
+        response.text()
+    );
+}
