@@ -89,8 +89,7 @@ impl<'a> Case<'a> {
             let matches = |method: &&str| {
                 route.methods.is_empty() || route.methods.iter().any(|known| known == method)
             };
-            if let Some(found) =
-                find(Some(&route.policy)).filter(|_| methods.iter().any(&matches))
+            if let Some(found) = find(Some(&route.policy)).filter(|_| methods.iter().any(&matches))
             {
                 return Some(found);
             }
