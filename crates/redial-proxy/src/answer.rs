@@ -1,5 +1,7 @@
 //! Every response that the proxy makes itself.
 
+use std::io::{self, ErrorKind as Io};
+
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
@@ -107,6 +109,9 @@ pub(crate) fn failed(error: &Error) -> Response<Outbound> {
 }
 
 fn proxy_status(error: &Error) -> &'static str {
+    if let Some(Io::InvalidData) = find::<io::Error>(error).map(io::Error::kind) {
+        return "redial; error=tls_certificate_error";
+    }
     match error.failure().map(|failure| failure.class) {
         Some(Class::Connect) => "redial; error=connection_refused",
         Some(Class::Timeout) => "redial; error=http_response_timeout",

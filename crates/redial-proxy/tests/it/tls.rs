@@ -1,1 +1,173 @@
+//! TLS on both sides.
 
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
+
+use crate::kit::{Directory, GET, OK, PATIENCE, Running, Wire};
+
+/// The text of a PEM file.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+}
+
+/// An authority with a server's and a client's certificate.
+struct Authority {
+    directory: Directory,
+    root: CertificateDer<'static>,
+    server: (CertificateDer<'static>, PrivateKeyDer<'static>),
+    client: (CertificateDer<'static>, PrivateKeyDer<'static>),
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let directory = Directory::new(name);
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap().der().clone();
+        let issuer = Issuer::new(params, key);
+        let issue = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new([name.to_owned()]).unwrap();
+            let cert = params.signed_by(&key, &issuer).unwrap();
+            let write = |ending: &str, label: &str, der: &[u8]| {
+                fs::write(directory.file(&format!("{name}.{ending}")), pem(label, der)).unwrap();
+            };
+            write("pem", "CERTIFICATE", cert.der());
+            write("key", "PRIVATE KEY", &key.serialize_der());
+            (cert.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        };
+        let (server, client) = (issue("api.internal"), issue("client"));
+        fs::write(directory.file("ca.pem"), pem("CERTIFICATE", &root)).unwrap();
+        Self { directory, root, server, client }
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.directory.file(name);
+        path.display().to_string()
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.root.clone()).unwrap();
+        roots
+    }
+
+    /// A server that demands a client's certificate, and answers requests on one connection after the other. Its port.
+    fn serve(&self) -> u16 {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(
+            Arc::new(self.roots()),
+            Arc::clone(&provider),
+        );
+        let (cert, key) = (self.server.0.clone(), self.server.1.clone_key());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![cert], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config = Arc::new(config);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let mut stream = StreamOwned::new(connection, stream.unwrap());
+                if stream.conn.complete_io(&mut stream.sock).is_err() {
+                    continue;
+                }
+                assert_eq!(stream.conn.server_name(), Some("api.internal"));
+                let mut wire = Wire::new(stream);
+                let request = wire.request().unwrap();
+                assert_eq!(request.get("host"), Some(&*format!("127.0.0.1:{port}")));
+                wire.send(OK);
+            }
+        });
+        port
+    }
+
+    fn caller(&self, port: u16, presents: bool) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.roots());
+        let (cert, key) = (self.client.0.clone(), self.client.1.clone_key());
+        let config = match presents {
+            true => builder.with_client_auth_cert(vec![cert], key).unwrap(),
+            false => builder.with_no_client_auth(),
+        };
+        let name = ServerName::try_from("api.internal").unwrap();
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Wire::new(StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream))
+    }
+
+    /// A proxy in front of [`serve`](Self::serve) with this client's table.
+    fn proxy(&self, tls: &str) -> Running {
+        let listen = format!(
+            "listen_tls = {{ cert = \"{}\", key = \"{}\", client_ca = \"{}\" }}",
+            self.path("api.internal.pem"),
+            self.path("api.internal.key"),
+            self.path("ca.pem")
+        );
+        let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+        let target = format!("\"https://127.0.0.1:{}\"", self.serve());
+        Running::to(&target, &format!("tls = {{ {tls} }}\n{listen}\n{once}"))
+    }
+
+    fn identity(&self) -> String {
+        format!("cert = \"{}\", key = \"{}\"", self.path("client.pem"), self.path("client.key"))
+    }
+}
+
+#[test]
+fn both_sides_can_demand_certificates() {
+    let authority = Authority::new("mutual");
+    let ca = authority.path("ca.pem");
+    let tls = format!("ca = \"{ca}\", name = \"api.internal\", {}", authority.identity());
+    let proxy = authority.proxy(&tls);
+    let mut caller = authority.caller(proxy.port, true);
+    caller.send(GET);
+    assert_eq!(caller.response().text(), "ok");
+    // With TLS 1.3 a caller learns that its certificate is missing when it reads.
+    let mut stranger = authority.caller(proxy.port, false);
+    let _ = std::io::Write::write_all(&mut stranger.stream, GET.as_bytes());
+    assert!(std::io::Read::read(&mut stranger.stream, &mut [0]).is_err());
+    // Neither does one without TLS get an answer.
+    let mut plain = proxy.connect();
+    plain.send(GET);
+    assert!(!plain.rest().starts_with(b"HTTP"));
+}
+
+#[test]
+fn certificates_of_the_upstream_are_verified() {
+    let authority = Authority::new("verified");
+    let ca = authority.path("ca.pem");
+    for (tls, why) in [
+        (format!("name = \"api.internal\", {}", authority.identity()), "UnknownIssuer"),
+        (format!("ca = \"{ca}\", name = \"other\", {}", authority.identity()), "not valid for name"),
+    ] {
+        let proxy = authority.proxy(&tls);
+        let mut caller = authority.caller(proxy.port, true);
+        caller.send(GET);
+        let response = caller.response();
+        assert_eq!(response.status(), 502);
+        assert_eq!(response.get("proxy-status"), Some("redial; error=tls_certificate_error"));
+        assert!(response.text().contains(why), "{}", response.text());
+    }
+}
