@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -112,10 +112,13 @@ async fn respond(
         Ok(forwarded) => forwarded.response(&caller).await,
         Err(refusal) => refusal.response(),
     };
-    if caller.shared.drain.has_started() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    // hyper closes a connection whose request was not read, but does not say so.
+    let is_last = caller.shared.drain.has_started() || caller.pulse.is_arriving();
+    if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Returned { body, pulse: Arc::clone(&caller.pulse) }))
+    let pulse = Arc::clone(&caller.pulse);
+    Ok(response.map(|body| Returned { body, pulse, broken: None }))
 }
 
 /// A request that was accepted.
@@ -139,7 +142,7 @@ impl Caller {
         };
         let (mut parts, body) = request.into_parts();
         let wants = guard::request(&mut parts, &upstream.rules)?;
-        let mut request = Request::from_parts(parts, Arriving::new(body));
+        let mut request = Request::from_parts(parts, Arriving::new(body, &self.pulse));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
@@ -172,6 +175,8 @@ pub(crate) struct Pulse {
     phase: AtomicU8,
     /// How many requests have begun.
     requests: AtomicU32,
+    /// Whether the body of the latest request has not been read to its end.
+    is_arriving: AtomicBool,
 }
 
 /// Waiting for the first head, or in the middle of any head.
@@ -192,10 +197,18 @@ impl Pulse {
         self.phase.load(Ordering::Relaxed) == BUSY
     }
 
+    pub(crate) fn set_arriving(&self, is_arriving: bool) {
+        self.is_arriving.store(is_arriving, Ordering::Relaxed);
+    }
+
+    fn is_arriving(&self) -> bool {
+        self.is_arriving.load(Ordering::Relaxed)
+    }
+
     fn begin(&self) {
         self.phase.store(BUSY, Ordering::Relaxed);
-        self.requests
-            .store(self.requests.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let requests = self.requests.load(Ordering::Relaxed).wrapping_add(1);
+        self.requests.store(requests, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -246,6 +259,8 @@ impl Watch {
 struct Returned {
     body: Outbound,
     pulse: Arc<Pulse>,
+    /// Why the body broke off. hyper drops what it has not written when a body fails, so it first gets a turn to write.
+    broken: Option<BoxError>,
 }
 
 impl Drop for Returned {
@@ -262,7 +277,17 @@ impl Body for Returned {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.broken.is_some() {
+            return Poll::Ready(self.broken.take().map(Err));
+        }
+        match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Err(error)) => {
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => Poll::Ready(frame),
+        }
     }
 
     fn is_end_stream(&self) -> bool {

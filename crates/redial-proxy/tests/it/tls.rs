@@ -160,7 +160,10 @@ fn certificates_of_the_upstream_are_verified() {
     let ca = authority.path("ca.pem");
     for (tls, why) in [
         (format!("name = \"api.internal\", {}", authority.identity()), "UnknownIssuer"),
-        (format!("ca = \"{ca}\", name = \"other\", {}", authority.identity()), "not valid for name"),
+        (
+            format!("ca = \"{ca}\", name = \"other\", {}", authority.identity()),
+            "not valid for name",
+        ),
     ] {
         let proxy = authority.proxy(&tls);
         let mut caller = authority.caller(proxy.port, true);
