@@ -1,8 +1,8 @@
 //! Any body, with a server that may answer before it has read all of it: the server receives a prefix of the body on each
 //! attempt, and all of it if it reads to the end.
 //!
-//! The first bytes are the size of the replay buffer and the number of frames that each attempt reads before it fails; the
-//! others are the frames.
+//! The first bytes are the size of the replay buffer, that of the memory of all buffers, and the number of frames that each attempt reads before it
+//! fails; the others are the frames.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty};
 use libfuzzer_sys::fuzz_target;
 use redial::admit::budget::Budget;
-use redial::http::{Replay, RetryLayer};
+use redial::http::{Replay, ReplayMemory, RetryLayer};
 use redial::{Policy, Retry};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -31,7 +31,9 @@ fuzz_target!(|input: &[u8]| {
     let runtime = runtime.enable_time().start_paused(true).build();
     runtime.expect("a runtime without I/O").block_on(async {
         let policy = Policy::draft().attempts(4).budget(Budget::None).build().expect("constants");
+        let memory = ReplayMemory::new(usize::from(*sized) * 2);
         let layer = RetryLayer::new(Retry::new(policy)).buffer(usize::from(*most));
+        let layer = layer.replay_memory(&memory);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (server, limits) = (Arc::clone(&seen), reads.to_vec());
         let service = layer.layer(service_fn(move |request: Request<Replay<Script>>| {
@@ -42,6 +44,7 @@ fuzz_target!(|input: &[u8]| {
         }));
         let request = Request::put("http://a/").body(body).expect("a request");
         let _ = service.oneshot(request).await;
+        assert_eq!(memory.used(), 0, "everything is given back");
         let seen = seen.lock().expect("one thread");
         for (data, ended) in &*seen {
             assert!(whole.starts_with(data), "{data:?} of {whole:?}");

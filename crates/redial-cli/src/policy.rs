@@ -58,34 +58,39 @@ pub(crate) fn read_file(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// A file is one policy, or has policies in tables `[policy.NAME]`.
+/// A file is one policy, or has policies in tables `[policy.NAME]`. The name of an upstream stands for its policy.
 fn from_file(
     text: &str,
     path: &str,
     chosen: Option<&str>,
 ) -> Result<(Policy, Option<Location>), String> {
     let file = policy_file(text, path)?;
-    let names = || file.policies.iter().map(|named| named.name.as_str()).collect::<Vec<_>>();
-    let found = match chosen {
-        Some(chosen) => {
-            file.policies.iter().find(|named| named.name == chosen).ok_or_else(|| {
-                let meant = nearest(chosen, names());
+    let upstreams = file.upstreams.iter().filter(|upstream| file.policy(&upstream.name).is_none());
+    let policies = file.policies.iter().map(|named| named.name.as_str());
+    let names: Vec<&str> = policies.chain(upstreams.map(|it| it.name.as_str())).collect();
+    let policy = match (chosen, file.policies.as_slice()) {
+        (Some(chosen), _) => {
+            let upstream = || file.upstreams.iter().find(|upstream| upstream.name == chosen);
+            let policy = file.policy(chosen).cloned();
+            policy.or_else(|| upstream().map(|it| file.policy_of(it))).ok_or_else(|| {
+                let meant = nearest(chosen, names.iter().copied());
                 let question = meant.map(|name| format!("; did you mean `{name}`?"));
                 let question = question.unwrap_or_default();
-                format!("no [policy.{chosen}] in the file, only {}{question}", names().join(", "))
+                format!("no [policy.{chosen}] in the file, only {}{question}", names.join(", "))
             })?
         }
-        None => match file.policies.as_slice() {
-            [only] => only,
-            _ => {
-                let names = names().join(", ");
-                return Err(format!(
-                    "the file has several policies: choose one with {path}#NAME ({names})"
-                ));
-            }
-        },
+        (None, [only]) => only.policy.clone(),
+        // All upstreams have the default policy.
+        (None, []) => Policy::standard(),
+        (None, _) => {
+            let names = names.join(", ");
+            return Err(format!(
+                "the file has several policies: choose one with {path}#NAME ({names})"
+            ));
+        }
     };
-    Ok((found.policy.clone(), file.location(&found.policy).cloned()))
+    let location = file.location(&policy).cloned();
+    Ok((policy, location))
 }
 
 /// All policies of a file, by name.

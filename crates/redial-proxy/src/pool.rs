@@ -239,7 +239,7 @@ impl Drop for ResponseBody {
         if (self.has_ended || self.incoming.is_end_stream())
             && let Link::Polled(mut wire) = self.take_link()
             && self.ticks > 0
-            && wire.is_reusable()
+            && wire.is_done()
         {
             self.lease.endpoint().pool.put(wire, self.ticks);
         }

@@ -77,6 +77,12 @@ impl Wire {
         matches!(polled, Poll::Ready(Poll::Pending)) && self.sender.is_ready()
     }
 
+    /// Whether the connection can go back to the pool after a response.
+    pub(crate) fn is_done(&mut self) -> bool {
+        // Most often hyper has noticed the end of the response while it read it.
+        !self.is_over && (self.sender.is_ready() || self.is_reusable())
+    }
+
     /// Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_over

@@ -13,6 +13,7 @@ use crate::clock::Tokio;
 use crate::retry::Retry;
 use crate::run::within;
 use crate::session::Session;
+use crate::thread_state::drop_attempt;
 
 pub(crate) struct Race<F> {
     /// In the order of the permits that the session has put aside: oldest first.
@@ -80,11 +81,7 @@ impl<F: Future + Unpin> Race<F> {
             None if hedge_at < expires => return Next::HedgeDue,
             None => (expired, None),
         };
-        let attempt = self.in_flight.remove(place);
-        #[cfg(feature = "http-client")]
-        crate::thread_state::cut_off(|| drop(attempt));
-        #[cfg(not(feature = "http-client"))]
-        drop(attempt);
+        drop_attempt(output.is_none(), || drop(self.in_flight.remove(place)));
         session.pick(place);
         Next::Ended(output)
     }

@@ -51,20 +51,20 @@ pub(crate) fn new_call_number() -> u64 {
 }
 
 // Set while an attempt is dropped because its time is up.
-#[cfg(feature = "http-client")]
+#[cfg(feature = "tokio")]
 thread_local!(static CUTTING_OFF: Cell<bool> = const { Cell::new(false) });
 
-/// Drops an attempt whose time is up. The guards of its endpoint count a timeout then, and not a caller that left.
-#[cfg(feature = "http-client")]
-pub(crate) fn cut_off<T>(drop_attempt: impl FnOnce() -> T) -> T {
+/// Drops an attempt. If it has `expired`, the guards of its endpoint count a timeout, and not a caller that left.
+#[cfg(feature = "tokio")]
+pub(crate) fn drop_attempt<T>(expired: bool, drop_it: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             CUTTING_OFF.set(self.0);
         }
     }
-    let _restore = Restore(CUTTING_OFF.replace(true));
-    drop_attempt()
+    let _restore = expired.then(|| Restore(CUTTING_OFF.replace(true)));
+    drop_it()
 }
 
 #[cfg(feature = "http-client")]

@@ -72,6 +72,25 @@ fn bad_input_is_exit_2_and_named() {
 }
 
 #[test]
+fn an_upstream_stands_for_its_policy() {
+    let file = File::new(
+        "upstreams.toml",
+        "[policy.twice]\nattempts = 2\n[upstream.app]\nto = 'http://a'\npolicy = 'twice'\n\
+         [upstream.other]\nto = 'http://b'",
+    );
+    let attempts = |name: &str| {
+        let policy = format!("{}{name}", file.path());
+        json(&["--policy", &policy])["worst_case"]["attempts"].as_u64()
+    };
+    assert_eq!([attempts(""), attempts("#twice"), attempts("#app")], [Some(2); 3]);
+    assert_eq!(attempts("#other"), Some(4));
+    let output = explain(&["--policy", &format!("{}#ap", file.path())]);
+    assert!(text(&output.stderr).contains("only twice, app, other; did you mean `app`?"));
+    let alone = File::new("upstream.toml", "[upstream.app]\nto = 'http://a'");
+    assert_eq!(json(&["--policy", alone.path()])["worst_case"]["attempts"], 4);
+}
+
+#[test]
 fn an_invalid_file_is_shown_with_its_line() {
     let file =
         File::new("caret.toml", "[policy.a]\nextends = 'web'\nbackoff = { jiter = 'full' }\n");

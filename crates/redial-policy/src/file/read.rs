@@ -57,10 +57,14 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
 }
 
 fn named<'a>(top: &Cursor<'a>) -> Result<Vec<Written<'a>>, Problem> {
-    if top.get("policy").is_none() && top.get("upstream").is_some() {
-        return Ok(Vec::new());
-    }
-    let policies = top.get("policy").ok_or_else(no_policy)?;
+    let policies = match (top.get("policy"), top.get("upstream")) {
+        (Some(policies), _) => policies,
+        (None, Some(_)) => return Ok(Vec::new()),
+        (None, None) if top.get("proxy").is_some() => {
+            return Err(Problem::whole("no upstream: one starts with [upstream.NAME]"));
+        }
+        (None, None) => return Err(no_policy()),
+    };
     let entries = policies.table()?.entries();
     if entries.is_empty() {
         return Err(no_policy());

@@ -237,7 +237,7 @@ fn the_examples_in_the_documentation_are_valid() {
     let page = include_str!("../../../../docs/policy.md");
     let blocks = page.split("```").skip(1).step_by(2);
     let blocks: Vec<_> = blocks.filter_map(|block| block.strip_prefix("toml\n")).collect();
-    assert_eq!(blocks.len(), 4);
+    assert_eq!(blocks.len(), 5);
     for block in &blocks {
         assert!(File::read(block).is_ok(), "{:?}", File::read(block));
     }

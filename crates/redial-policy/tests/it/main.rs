@@ -17,8 +17,10 @@ mod policies;
 mod rules;
 mod rules_pages;
 mod schema;
+mod sidecars;
 mod suppress;
 mod tree;
+mod upstream_errors;
 mod upstreams;
 mod words;
 

@@ -13,7 +13,9 @@ use redial_core::decide::{Class, RetryOn};
 use redial_core::fleet::{Location, Secret};
 use redial_core::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
-use redial_policy::file::{File, Layer, Named, Queue, Route, Setting};
+use redial_policy::file::{File, Layer, Named, Queue, Route, Setting, Upstream};
+
+use crate::sidecars::sidecars;
 
 const SECOND: Nanos = 1_000_000_000;
 const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
@@ -67,7 +69,7 @@ fn limited(draft: Draft, deadline: Nanos, timeout: Nanos, connect: Nanos) -> Dra
     }
 }
 
-fn counts() -> impl Strategy<Value = u32> {
+pub(crate) fn counts() -> impl Strategy<Value = u32> {
     1..=1_000_000_u32
 }
 
@@ -246,7 +248,7 @@ fn guards() -> BoxedStrategy<Rules> {
         .boxed()
 }
 
-fn breakers() -> BoxedStrategy<BreakerRule> {
+pub(crate) fn breakers() -> BoxedStrategy<BreakerRule> {
     let lookback =
         prop_oneof![counts().prop_map(Lookback::Calls), durations().prop_map(Lookback::Time)];
     let slow = (ratios(), limits());
@@ -321,12 +323,23 @@ pub(crate) fn files() -> impl Strategy<Value = File> {
         let all = all.into_iter();
         all.map(|(name, (policy, setting))| Named { name, policy, setting }).collect::<Vec<_>>()
     });
-    (named, maybe(settings()), vec((routes(), any::<prop::sample::Index>()), 0..4)).prop_map(
-        |(policies, setting, routes)| {
+    let routes = vec((routes(), any::<prop::sample::Index>()), 0..4);
+    (named, maybe(settings()), routes, option::of(sidecars()), any::<bool>()).prop_map(
+        |(policies, setting, routes, sidecar, own)| {
+            let (proxy, mut upstreams) = sidecar.unwrap_or_default();
             let policy = |at: prop::sample::Index| at.get(&policies).name.clone();
-            let routes = routes.into_iter();
-            let routes = routes.map(|(route, at)| Route { policy: policy(at), ..route }).collect();
-            with_fleets(File { policies, routes, setting, ..File::default() })
+            let mut names = upstreams.iter().map(|it: &Upstream| it.name.clone()).cycle();
+            let mut upstream = || names.next().filter(|_| own);
+            let routes = routes.into_iter().map(|(route, at)| Route {
+                policy: policy(at),
+                upstream: upstream(),
+                ..route
+            });
+            let routes = routes.collect();
+            for upstream in &mut upstreams {
+                upstream.policy = own.then(|| policies[0].name.clone());
+            }
+            with_fleets(File { policies, routes, setting, proxy, upstreams, ..File::default() })
         },
     )
 }

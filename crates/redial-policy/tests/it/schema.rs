@@ -38,13 +38,13 @@ fn it_accepts_printed_files() {
 }
 
 /// Both accept the first texts, and refuse the others.
-fn agree(good: &[&str], bad: &[&str]) {
+fn agree(good: &[impl AsRef<str>], bad: &[impl AsRef<str>]) {
     let schema = Schema::new();
-    for good in good {
+    for good in good.iter().map(AsRef::as_ref) {
         assert!(File::read(good).is_ok(), "{good}: {:?}", File::read(good));
         assert!(schema.accepts(good), "{good}");
     }
-    for bad in bad {
+    for bad in bad.iter().map(AsRef::as_ref) {
         assert!(File::read(bad).is_err(), "{bad}");
         assert!(!schema.accepts(bad), "{bad}");
     }
@@ -145,6 +145,74 @@ fn it_agrees_on_hedges_and_fleets() {
     agree(&good, &bad);
 }
 
+#[test]
+fn it_agrees_on_upstreams() {
+    let good = [
+        "to = 'http://[::1]:8000/'\nlisten = '[::]:80'",
+        "to = ['http://a', 'https://a']\nlisten = 'localhost:0'\nbuffer = '0B'",
+        "to = 'unix:/run/a.sock'\nlisten = 'unix:/run/b.sock'\nendpoint = {}",
+        "to = 'http://a_b.c.'\nidempotency = { store = 'rediss://h', methods = ['put'] }",
+        "to = 'http://a'\nhealth = { path = '/a?b=c', every = '500ms' }",
+    ];
+    let bad = [
+        "listen = '127.0.0.1:1'",
+        "to = []",
+        "to = 'a.example'",
+        "to = 'ftp://a'",
+        "to = 'HTTP://a'",
+        "to = 'http://'",
+        "to = 'http://a..b'",
+        "to = 'http://a/v1'",
+        "to = 'http://u:p@a'",
+        "to = 'http://a:0'",
+        "to = 'http://a:080'",
+        "to = 'http://ä'",
+        "to = 'unix:run/a.sock'",
+        "to = ['http://a', 'http://a']",
+        "to = 'http://a'\nlisten = '9001'",
+        "to = 'http://a'\nlisten = ':9001'",
+        "to = 'http://a'\nlisten = 'example.com:9001'",
+        "to = 'http://a'\nlisten = 'http://127.0.0.1:9001'",
+        "to = 'http://a'\nkeys = true",
+        "to = 'http://a'\nbuffer = 65536",
+        "to = 'http://a'\nbuffer = '64KB'",
+        "to = 'http://a'\nhost = 'a'",
+        "to = 'http://a'\nshed = { queue = 1 }",
+        "to = 'http://a'\nshed = { limit = 0 }",
+        "to = 'http://a'\nidempotency = {}",
+        "to = 'http://a'\nidempotency = { store = 'redis:' }",
+        "to = 'http://a'\nidempotency = { store = 'redis:A-B' }",
+        "to = 'http://a'\nidempotency = { store = 'sqlite:' }",
+        "to = 'http://a'\nidempotency = { store = 'redis://:pw@h' }",
+        "to = 'http://a'\nidempotency = { store = 'memory', methods = [] }",
+        "to = 'http://a'\nidempotency = { store = 'memory', ttl = '0s' }",
+        "to = 'http://a'\nhealth = { path = 'healthz' }",
+        "to = 'http://a'\nhealth = { path = '/a#b' }",
+        "to = 'http://a'\nhealth = { every = '5s' }",
+        "to = 'http://a'\nendpoint = { attempts = 2 }",
+        "to = 'http://a'\nendpoint = { concurrency = 0 }",
+        "to = 'https://a'\ntls = { cert = 'c' }",
+        "to = 'https://a'\ntls = { name = 'a b' }",
+        "to = 'http://a'\nlisten_tls = { cert = 'c' }",
+        "to = 'http://a'\nlisten_tls = {}",
+        "to = 'http://a'\n[upstream.'b.c']\nto = 'http://b'",
+        "to = 'http://a'\n[upstream.1]\nto = 'http://b'",
+        "to = 'http://a'\n[proxy]\nadmin = '0.0.0.0:9900'",
+        "to = 'http://a'\n[proxy]\nthreads = 0",
+        "to = 'http://a'\n[proxy]\nreplay = '0MiB'",
+        "to = 'http://a'\n[proxy]\ndrain = '0s'",
+        "to = 'http://a'\n[proxy]\nlog = 'xml'",
+    ];
+    let upstream = |rest: &&str| format!("[upstream.a]\n{rest}");
+    let (good, bad) = (good.iter().map(upstream), bad.iter().map(upstream));
+    let (mut good, mut bad): (Vec<_>, Vec<_>) = (good.collect(), bad.collect());
+    good.push("[policy.a]\n[proxy]\nadmin = 'none'".to_owned());
+    bad.extend(
+        ["[upstream]", "[proxy]", "[proxy]\nthreads = 2", "[setting]\n[proxy]"].map(str::to_owned),
+    );
+    agree(&good, &bad);
+}
+
 /// Files with every field.
 const FULL: &[&str] = &[
     "extends = 'web'
@@ -194,6 +262,32 @@ const FULL: &[&str] = &[
      policy = 'a'
      [setting]
      slo = '1s'",
+    "[proxy]
+     admin = '127.0.0.1:1'
+     threads = 2
+     connections = 1
+     replay = '1MiB'
+     drain = '1s'
+     log = 'json'
+     [policy.a]
+     [upstream.a]
+     to = 'https://a'
+     listen = '0.0.0.0:80'
+     policy = 'a'
+     keys = 'make'
+     buffer = '1KiB'
+     host = 'keep'
+     trust = true
+     attempts_header = true
+     shed = { limit = 1, queue = 2 }
+     idempotency = { store = 'memory', methods = ['PUT'], ttl = '1h' }
+     health = { path = '/', every = '2s', timeout = '2s' }
+     endpoint = { concurrency = 1, breaker = {} }
+     tls = { ca = 'a', cert = 'b', key = 'c', name = 'd' }
+     listen_tls = { cert = 'a', key = 'b', client_ca = 'c' }
+     [[route]]
+     upstream = 'a'
+     policy = 'a'",
 ];
 
 /// The names of fields in a value, at any depth.
@@ -258,6 +352,22 @@ fn its_defaults_are_those_of_the_policy() {
         ("stall.", "stall = {}", "/$defs/stall"),
         ("cooldown.every = '1s'\ncooldown.", "cooldown.every = '1s'", "/$defs/cooldown"),
         ("hedge.after = '1s'\nhedge.", "hedge.after = '1s'", "/$defs/hedge"),
+        ("policy.a = {}\nproxy.", "policy.a = {}", "/$defs/proxy"),
+        (
+            "upstream.a.to = 'http://a'\nupstream.a.",
+            "upstream.a.to = 'http://a'",
+            "/$defs/upstream",
+        ),
+        (
+            "upstream.a.to = 'http://a'\nupstream.a.health.path = '/'\nupstream.a.health.",
+            "upstream.a.to = 'http://a'\nupstream.a.health.path = '/'",
+            "/$defs/health",
+        ),
+        (
+            "upstream.a.to = 'http://a'\nupstream.a.idempotency.store = 'memory'\nupstream.a.idempotency.",
+            "upstream.a.to = 'http://a'\nupstream.a.idempotency.store = 'memory'",
+            "/$defs/idempotency",
+        ),
     ] {
         let properties = schema.pointer(pointer).unwrap()["properties"].as_object().unwrap();
         let mut text = String::new();

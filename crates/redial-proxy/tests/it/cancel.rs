@@ -1,4 +1,4 @@
-//! Work that nobody waits for any more ends.
+//! Work ends when its caller has left or its deadline has passed.
 
 use crate::kit::{GET, OK, Running, Upstream};
 

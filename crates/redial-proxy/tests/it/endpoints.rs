@@ -36,6 +36,23 @@ fn an_endpoint_that_refuses_connections_costs_no_request() {
 }
 
 #[test]
+fn endpoints_that_fail_are_ejected_and_then_the_error_says_so() {
+    let (one, two) = (Upstream::always(DOWN), Upstream::always(DOWN));
+    let rule = "{ lookback = { calls = 2 }, minimum_calls = 2, open = \"1h\" }";
+    let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+    let table = format!("endpoint = {{ breaker = {rule} }}\n{once}");
+    let proxy = Running::to(&targets(&[one.port, two.port]), &table);
+    for _ in 0..4 {
+        assert_eq!(proxy.ask(GET).text(), "");
+    }
+    let response = proxy.ask(GET);
+    assert_eq!(response.status(), 503);
+    let text = response.text();
+    assert!(text.contains("all 2 endpoints of the upstream are ejected"), "{text}");
+    assert_eq!((one.requests().len(), two.requests().len()), (2, 2));
+}
+
+#[test]
 fn a_slow_endpoint_gets_few_requests() {
     let slow = Upstream::new(|accepted| {
         while accepted.request().is_some() {

@@ -155,6 +155,15 @@ fn both_sides_can_demand_certificates() {
 }
 
 #[test]
+fn a_handshake_has_to_end() {
+    let authority = Authority::new("handshake");
+    let ca = authority.path("ca.pem");
+    let proxy = authority.proxy(&format!("ca = \"{ca}\", name = \"api.internal\""));
+    let mut silent = proxy.connect();
+    assert!(silent.is_closed(), "after 10 s");
+}
+
+#[test]
 fn certificates_of_the_upstream_are_verified() {
     let authority = Authority::new("verified");
     let ca = authority.path("ca.pem");

@@ -1,7 +1,7 @@
 //! Mistakes that only show when all upstreams are known.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use super::{Address, Target, Upstream};
@@ -31,8 +31,8 @@ pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
         if let Some(owner) = listeners.owner(address) {
             let message = format!("{address} is in use by {owner}");
             let help = match owner {
-                Owner::Admin => "use another port, or write `admin` in [proxy]",
-                Owner::Upstream(_) => "use another port",
+                Owner::Admin => "use another address, or write `admin` in [proxy]",
+                Owner::Upstream(_) => "use another address",
             };
             return Err(at(top, upstream, "listen").problem(message).help(help));
         }
@@ -71,14 +71,16 @@ impl std::fmt::Display for Owner<'_> {
     }
 }
 
-const WILDCARDS: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// Every address, those of IPv4 included.
+const BOTH: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Who listens where.
 #[derive(Default)]
 struct Listeners<'a> {
-    /// By port and address; `None` is the first listener on a port, whatever its address.
-    tcp: HashMap<(u16, Option<IpAddr>), Owner<'a>>,
+    tcp: HashMap<SocketAddr, Owner<'a>>,
+    /// Any listener on a port, by whether its address is one of IPv4.
+    ports: HashMap<(u16, bool), Owner<'a>>,
     unix: HashMap<&'a Path, Owner<'a>>,
 }
 
@@ -88,8 +90,8 @@ impl<'a> Listeners<'a> {
             // A free port is a different one for each listener.
             Address::Tcp(address) if address.port() == 0 => {}
             Address::Tcp(address) => {
-                self.tcp.entry((address.port(), None)).or_insert(owner);
-                self.tcp.insert((address.port(), Some(address.ip())), owner);
+                self.ports.insert((address.port(), address.is_ipv4()), owner);
+                self.tcp.insert(*address, owner);
             }
             Address::Unix(path) => {
                 self.unix.insert(path, owner);
@@ -97,14 +99,18 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    /// The listener that makes this address unavailable. A wildcard includes every address, `::` those of IPv4 too.
+    /// The listener that makes this address unavailable.
     fn owner(&self, address: &Address) -> Option<Owner<'a>> {
-        match address {
-            Address::Unix(path) => self.unix.get(path.as_path()).copied(),
-            Address::Tcp(address) if address.ip().is_unspecified() => {
-                self.tcp.get(&(address.port(), None)).copied()
-            }
-            Address::Tcp(address) => self.at(address.port(), address.ip(), true),
+        let address = match address {
+            Address::Unix(path) => return self.unix.get(path.as_path()).copied(),
+            Address::Tcp(address) => address,
+        };
+        let (ip, port) = (address.ip(), address.port());
+        let any = |is_ipv4| self.ports.get(&(port, is_ipv4)).copied();
+        match ip {
+            IPV4 => any(true).or_else(|| self.at(port, BOTH)),
+            BOTH => any(true).or_else(|| any(false)),
+            _ => self.at(port, ip).or_else(|| self.wildcard(port, ip)),
         }
     }
 
@@ -112,16 +118,19 @@ impl<'a> Listeners<'a> {
     fn reached_by(&self, target: &Target) -> Option<Owner<'a>> {
         match target {
             Target::Unix(path) => self.unix.get(path.as_path()).copied(),
-            Target::Http { port, .. } => {
-                let mut ips = target.local_ips().into_iter();
-                ips.find_map(|ip| self.at(*port, ip, ip.is_loopback()))
-            }
+            Target::Http { port, .. } => target.local_ips().into_iter().find_map(|ip| {
+                let wildcard = || self.wildcard(*port, ip).filter(|_| ip.is_loopback());
+                self.at(*port, ip).or_else(wildcard)
+            }),
         }
     }
 
-    fn at(&self, port: u16, ip: IpAddr, or_wildcard: bool) -> Option<Owner<'a>> {
-        let wildcards = WILDCARDS.into_iter().filter(|_| or_wildcard);
-        let mut ips = std::iter::once(ip).chain(wildcards);
-        ips.find_map(|ip| self.tcp.get(&(port, Some(ip))).copied())
+    fn at(&self, port: u16, ip: IpAddr) -> Option<Owner<'a>> {
+        self.tcp.get(&SocketAddr::new(ip, port)).copied()
+    }
+
+    /// The listener on all addresses of which this is one.
+    fn wildcard(&self, port: u16, ip: IpAddr) -> Option<Owner<'a>> {
+        self.at(port, BOTH).or_else(|| self.at(port, IPV4).filter(|_| ip.is_ipv4()))
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn recognises(node: &Node, only_known: bool) -> bool {
     };
     let is_upstream = |entry: &Entry| match entry.node.get("to") {
         Some(to) => only_known || has_target(to),
-        None => only_known && entry.node.table().is_some(),
+        None => only_known && (entry.node.table().is_some() || entry.key == "to"),
     };
     upstreams.iter().any(is_upstream)
 }

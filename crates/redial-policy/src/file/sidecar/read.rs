@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -45,11 +46,17 @@ pub(in crate::file) fn read(top: &Cursor<'_>, file: &mut File) -> Result<(), Pro
     file.proxy = or(top, "proxy", Proxy::default(), proxy)?;
     if let Some(upstreams) = top.get("upstream") {
         let entries = upstreams.table()?.entries();
-        if entries.len() > MOST_UPSTREAMS {
-            return Err(upstreams.problem(format_args!("more than {MOST_UPSTREAMS} upstreams")));
+        if entries.is_empty() || entries.len() > MOST_UPSTREAMS {
+            let message = format_args!("must have 1 to {MOST_UPSTREAMS} upstreams");
+            return Err(upstreams.problem(message).help("one starts with [upstream.NAME]"));
         }
         let policies = Names::new(file.policies.iter().map(|named| named.name.as_str()));
         for (entry, (name, here)) in entries.iter().zip(upstreams.fields()) {
+            // `[upstream]` without a name is a common mistake, and the value may contain a password.
+            if here.node.table().is_none() {
+                let help = "give the upstream a name: [upstream.NAME]";
+                return Err(here.problem("must be a table").help(help).secret());
+            }
             file.upstreams.push(upstream(name, entry.key_span, &here)?);
             if let Some(policy) = here.get("policy") {
                 policies.policy(&policy)?;
@@ -123,11 +130,12 @@ fn targets(here: &Cursor<'_>) -> Result<Vec<Target>, Problem> {
         let message = format_args!("must have 1 to {MOST_TARGETS} URLs, but has {}", list.len());
         return Err(here.problem(message));
     }
-    let mut targets = Vec::new();
+    let (mut targets, mut known) = (Vec::new(), HashSet::new());
     for here in here.items() {
-        let target = parse(&here)?;
-        if targets.contains(&target) {
-            return Err(here.problem(format_args!("duplicate target {target}")).help("remove one"));
+        let target: Target = parse(&here)?;
+        if !known.insert(target.clone()) {
+            let message = format_args!("{target} is in the list already");
+            return Err(here.problem(message).help("remove one of them"));
         }
         targets.push(target);
     }

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -24,7 +24,7 @@ use crate::race::{Next, Race};
 use crate::retry::Retry;
 use crate::run::{Inside, inside, sleep, within};
 use crate::session::{Judged, Session, Step};
-use crate::thread_state::cut_off;
+use crate::thread_state::drop_attempt;
 
 pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     service: S,
@@ -124,14 +124,10 @@ where
         self.update_session();
         if self.session.hedge_at() == NEVER {
             let mut call = pin!(Some(call));
-            let poll = |cx: &mut Context<'_>| match call.as_mut().as_pin_mut() {
-                Some(call) => call.poll(cx),
-                None => Poll::Pending,
-            };
-            let result = within(poll_fn(poll), self.session.expires()).await;
-            if result.is_none() {
-                cut_off(|| call.set(None));
-            }
+            let poll =
+                poll_fn(|cx| call.as_mut().as_pin_mut().map_or(Poll::Pending, |it| it.poll(cx)));
+            let result = within(poll, self.session.expires()).await;
+            drop_attempt(result.is_none(), || call.set(None));
             return result.map(|result| result.map_err(Into::into));
         }
         self.race.start(&mut self.session, Racer::Call(Box::pin(call)));

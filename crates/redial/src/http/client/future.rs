@@ -20,7 +20,7 @@ use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::{Clock as _, Tokio};
 use crate::fast::FastAttempt;
 use crate::session::limited;
-use crate::thread_state::cut_off;
+use crate::thread_state::drop_attempt;
 use crate::{Retry, Stripe, run};
 
 pin_project! {
@@ -158,7 +158,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Answered<R>> {
         let StateOwned::Fast { attempt: Some(attempt), stage: Stage::Sent(rest), .. } =
-            cut_off(|| state.as_mut().project_replace(State::Over))
+            drop_attempt(received.is_none(), || state.as_mut().project_replace(State::Over))
         else {
             return Poll::Pending;
         };
@@ -204,8 +204,7 @@ where
         let answered = exchange.as_mut().poll(cx);
         if answered.is_ready() || slow.is_over() {
             let expired = *expires <= Tokio::now();
-            let mut leave = || state.as_mut().project_replace(State::Over);
-            let left = if expired { cut_off(leave) } else { leave() };
+            let left = drop_attempt(expired, || state.as_mut().project_replace(State::Over));
             if let StateOwned::Fast { stage: Stage::Raced { exchange, .. }, .. } = left {
                 state.set(State::Exchange { exchange });
             }

@@ -1,18 +1,20 @@
 //! What the caller of a gateway is told: a status for every error, and the number of attempts.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::io;
 
-use http::{HeaderName, StatusCode};
+use bytes::Bytes;
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
 use redial::admit::budget::{Budget, WindowBudget};
 use redial::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
 use redial::decide::{Class, Failure, Outcome, Reach};
-use redial::http::{BoxError, EndpointRefused, Error, RetryLayer, names};
+use redial::http::{BoxError, EndpointRefused, Error, Replay, RetryLayer, names};
 use redial::schedule::Hint;
 use redial::{CancelToken, Draft, Inbound, Policy, Rate, Retry, Stop};
-use tower::ServiceExt as _;
+use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use super::replay::fed;
+use super::replay::{Fed, fed};
 use super::script::{Server, client, get, layer, post, status};
 use crate::support::{Log, ms, plain, stalled, unbounded};
 
@@ -40,6 +42,44 @@ fn empty() -> Budget {
     Budget::Window(WindowBudget { bootstrap: 0, ..budget })
 }
 
+/// The error of a call that the adaptive throttle refused.
+async fn throttled() -> Error {
+    let retry = with(|p| p.attempts(1).throttle(ThrottleRule::k(1.0)));
+    loop {
+        let error = fail(retry.clone(), Failure::new(Class::Throttled)).await;
+        if error.attempts() == 0 {
+            return error;
+        }
+    }
+}
+
+/// The error of a call while another one has the only place.
+async fn crowded() -> Error {
+    let retry = with(|p| p.attempts(1).concurrency(1));
+    let never = retry.clone().retry_if(|_: &BoxError| true);
+    let held =
+        tokio::spawn(
+            async move { never.run(|_| std::future::pending::<Result<(), BoxError>>()).await },
+        );
+    tokio::task::yield_now().await;
+    let error = fail(retry, RESET).await;
+    held.abort();
+    error
+}
+
+/// The error of a request whose body broke while it was sent.
+async fn broken_body() -> Error {
+    let (feed, body) = fed(None);
+    feed.send(Err("the disk is gone".into())).unwrap();
+    let client = service_fn(|request: Request<Replay<Fed>>| async {
+        let read = request.into_body().collect().await;
+        read.map_err(|_| io::Error::from(io::ErrorKind::ConnectionReset))?;
+        Ok::<_, io::Error>(Response::new(Empty::<Bytes>::new()))
+    });
+    let client = layer(unbounded(|p| p)).layer(client);
+    client.oneshot(Request::put("/").body(body).unwrap()).await.unwrap_err()
+}
+
 async fn error_of(reason: Stop) -> Error {
     let open = BreakerRule::default().last_calls(1).open_for(ms(60_000), 0.0);
     let one = RateRule::new(Rate::new(1, ms(3_600_000)), 1);
@@ -51,31 +91,10 @@ async fn error_of(reason: Stop) -> Error {
         Stop::HintTooLong => fail(with(|p| p), RESET.hint(Hint::AtLeast(ms(3_600_000)))).await,
         Stop::Budget => fail(Retry::new(plain(|p| p.budget(empty()))).idempotent(), RESET).await,
         Stop::BreakerOpen => second(with(|p| p.attempts(1).breaker(open))).await,
-        Stop::Throttled => {
-            let retry = with(|p| p.attempts(1).throttle(ThrottleRule::k(1.0)));
-            loop {
-                let error = fail(retry.clone(), Failure::new(Class::Throttled)).await;
-                if error.reason() == Stop::Throttled {
-                    return error;
-                }
-            }
-        }
+        Stop::Throttled => throttled().await,
         Stop::Stalled => fail(stalled().await, RESET).await,
         Stop::RateLimit => second(with(|p| p.attempts(1).rate(one))).await,
-        Stop::Concurrency => {
-            let retry = with(|p| p.attempts(1).concurrency(1));
-            let holding = retry.clone();
-            let held = tokio::spawn(async move {
-                holding
-                    .retry_if(|_: &BoxError| true)
-                    .run(|_| std::future::pending::<Result<(), BoxError>>())
-                    .await
-            });
-            tokio::task::yield_now().await;
-            let error = fail(retry, RESET).await;
-            held.abort();
-            error
-        }
+        Stop::Concurrency => crowded().await,
         Stop::CoolDown => {
             let rule = CoolDownRule::every(ms(60_000));
             second(with(|p| p.cooldown(rule)).cooldown_key("a job")).await
@@ -90,21 +109,7 @@ async fn error_of(reason: Stop) -> Error {
             let again = Inbound::default().with_attempt(2);
             again.scope(fail(with(Draft::refuse_nested), RESET)).await
         }
-        Stop::Body => {
-            let (feed, body) = fed(None);
-            feed.send(Err("the disk is gone".into())).unwrap();
-            let request = http::Request::put("/").body(body).unwrap();
-            let broken =
-                tower::service_fn(|request: http::Request<redial::http::Replay<_>>| async {
-                    let read = http_body_util::BodyExt::collect(request.into_body()).await;
-                    read.map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionReset))?;
-                    Ok::<_, std::io::Error>(http::Response::new(http_body_util::Empty::<
-                        bytes::Bytes,
-                    >::new()))
-                });
-            let client = tower::Layer::layer(&layer(unbounded(|p| p)), broken);
-            client.oneshot(request).await.unwrap_err()
-        }
+        Stop::Body => broken_body().await,
         Stop::Cancelled => {
             let token = CancelToken::new();
             token.cancel();
@@ -175,7 +180,7 @@ async fn every_response_carries_the_number_of_attempts_when_asked_to() {
             .collect::<Vec<_>>()
     };
     let retry = Retry::new(unbounded(|p| p));
-    for retry in [retry.clone(), retry.observe(Arc::new(Log::default()))] {
+    for retry in [retry.clone(), retry.observe(Log::default())] {
         let plain = RetryLayer::new(retry);
         assert_eq!(count(plain.clone(), &[200]).await, ["9"], "left alone");
         let layer = plain.attempts_header(names::ATTEMPTS);

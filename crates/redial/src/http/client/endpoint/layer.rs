@@ -9,13 +9,13 @@ use crate::Retry;
 ///
 /// It belongs below a [`RetryLayer`](crate::http::RetryLayer) and its balancer: one for each server that the balancer chooses
 /// from. A request that the guards refuse fails with [`EndpointRefused`](super::EndpointRefused), which the layer above repeats
-/// within its own attempts and budget. Nothing is repeated here: the policy's attempts, waits, deadline, hedges and budget do
-/// not apply.
+/// within its own attempts and budget. Nothing is repeated here, and nothing cut off: the policy's attempts, waits, timeouts,
+/// hedges and budget do not apply; its other guards do.
 ///
 /// - The *breaker* learns from responses and errors as that of a `RetryLayer` does, by status, error and time. An
 ///   attempt that the layer above cuts off is a timeout. One that is dropped otherwise, because another was faster or
 ///   the caller left, counts as nothing.
-/// - The *concurrency limit* counts attempts until the head of their response, as every limit of this library. Readers
+/// - The *concurrency limit* counts attempts until the head of their response, as in every policy. Readers
 ///   that take long for a body cannot block an endpoint.
 /// - The *meter* and the observers of the `Retry` see every attempt as a call. Give the meter a name of its own.
 ///
