@@ -7,6 +7,9 @@ use crate::callgrind::{self, Of};
 use crate::cases::Case;
 use crate::table::{Bar, Line, Part};
 
+/// A success is timed once in a millisecond; callgrind fits fewer calls into one.
+pub(crate) const SAMPLED: Bar = Bar::AtMost(1.05);
+
 /// The costs of each case per call.
 pub(crate) struct Costs {
     instructions: BTreeMap<&'static str, f64>,

@@ -7,7 +7,7 @@ use redial_core::Call;
 use tower::retry::budget::{Budget, TpsBudget};
 
 use crate::cases;
-use crate::costs::{Costs, part};
+use crate::costs::{Costs, SAMPLED, part};
 use crate::table::{Bar, Line, Report};
 use crate::threads::speed_up;
 
@@ -68,7 +68,7 @@ fn async_call(costs: &Costs) -> Vec<Line> {
         Line::new("of it the engine, by hand", vec![], costs.of(engine), Bar::AtMost(90.0)),
         Line::new("of it the clock", vec![], costs.of("clock"), Bar::None),
         costs.allocations(&PEERS, call),
-        costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
+        costs.clock_reads(&PEERS, call, SAMPLED),
         Line::new("with a concurrency limit", vec![], costs.of("redial-limited"), Bar::None),
     ]
 }
@@ -129,7 +129,7 @@ fn blocking_call(costs: &Costs) -> Vec<Line> {
         )),
         Line::new("of it the engine, by hand", vec![], costs.of(engine), Bar::AtMost(70.0)),
         costs.allocations(&PEERS, call),
-        costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
+        costs.clock_reads(&PEERS, call, SAMPLED),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What does a layer cost a request that needs no retry and finds room? Most requests are such requests.
 
 use crate::cases;
-use crate::costs::Costs;
+use crate::costs::{Costs, SAMPLED};
 use crate::table::{Bar, Line, Report};
 
 const NOTES: &[&str] = &[
@@ -43,7 +43,7 @@ fn client(costs: &Costs, what: &'static str, cases: [&str; 4]) -> Vec<Line> {
     vec![
         Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(400.0)),
         costs.allocations_beyond(bare, &peers, ours, Bar::AtMost(0.0)),
-        costs.clock_reads(&peers, ours, Bar::AtMost(1.0)),
+        costs.clock_reads(&peers, ours, SAMPLED),
     ]
 }
 

@@ -17,6 +17,7 @@ mod fidelity;
 mod fleet;
 mod http;
 mod pip;
+mod proxy;
 mod queue;
 mod ranking;
 mod run;
@@ -42,6 +43,8 @@ usage: redial-bench [COMMAND]
   fleet [--json]    what the ledger of a fleet costs its Redis, and a call; needs valgrind, and a Redis of its own
                     (`cargo xtask bench fleet` starts it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  proxy [--json]    the sidecar beside nginx, HAProxy and Envoy: processor time, throughput, latency, memory; takes ten minutes
+                    and needs wrk and the peers (`cargo xtask bench proxy`)
   queue [--json] [--pending N] [--seconds N]
                     the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000), and
                     workers run for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
@@ -60,7 +63,7 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them except `fidelity`, `fleet`, `queue`, `ranking`, `run` and `webhooks`. A missed bar is marked RED; the exit code is 0
+Without a command: all of them except `fidelity`, `fleet`, `proxy`, `queue`, `ranking`, `run` and `webhooks`. A missed bar is marked RED; the exit code is 0
 if everything could be measured.";
 
 fn main() -> ExitCode {
@@ -89,6 +92,12 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
         ["fleet", "--json"] => fleet::measure().map(|report| print_json(&report)),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["proxy"] => proxy::measure().map(|report| print!("{report}")),
+        ["proxy", "--json"] => proxy::measure().map(|report| print_json(&report)),
+        ["proxy-hold", address, n] => {
+            let n = n.parse().map_err(|_| format!("{n:?} is not a number of connections"))?;
+            proxy::hold(address, n)
+        }
         ["queue", args @ ..] => queue::command(args),
         ["queue-case", args @ ..] => queue::run_case(args),
         ["ranking", rest @ ..] => real_traffic(rest, ranking::measure),

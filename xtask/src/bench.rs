@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use crate::cargo::{cargo, root, run as succeed, status, target_dir};
+use crate::envoy;
 use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
@@ -11,13 +12,15 @@ use crate::setup::{self, Use};
 /// The profile of what is shipped.
 const PROFILE: [&str; 2] = ["--profile", "dist"];
 /// Benchmarks of the command itself, which they expect in the folder of `redial-bench`.
-const OF_COMMAND: [&str; 2] = ["check", "run"];
+const OF_COMMAND: [&str; 3] = ["check", "proxy", "run"];
 /// The benchmark that runs beside programs outside of this workspace.
 const BESIDE_PEERS: &str = "queue";
 /// Those programs, each a folder of `bench/peers`.
 const PEERS: [&str; 4] = ["apalis-postgres", "apalis-sqlite", "effectum", "graphile-worker"];
 /// The benchmark that needs a Redis.
 const WITH_REDIS: &str = "fleet";
+/// The benchmark that runs beside Envoy.
+const BESIDE_ENVOY: &str = "proxy";
 /// The benchmarks that send real traffic and reject their own figures if they wake up too late.
 const REAL_TIME: [&str; 2] = ["fidelity", "ranking"];
 
@@ -31,6 +34,7 @@ pub fn run(args: &[String]) -> Result<u8, String> {
     let code = match args.first().map(String::as_str) {
         Some(name) if REAL_TIME.contains(&name) => ahead_of_others(args)?,
         Some(BESIDE_PEERS) => beside_peers(args)?,
+        Some(BESIDE_ENVOY) => beside_envoy(args)?,
         Some(WITH_REDIS) => {
             let redis = Redis::start()?;
             status(bench(args).env(redis::VARIABLE, redis.url()))?.code()
@@ -57,6 +61,16 @@ fn beside_peers(args: &[String]) -> Result<Option<i32>, String> {
     let mut command = bench(args);
     match &postgres {
         Ok(postgres) => drop(command.env(postgres::VARIABLE, postgres.url())),
+        Err(message) => eprintln!("warning: {message}"),
+    }
+    Ok(status(&mut command)?.code())
+}
+
+/// With Envoy, if it can be installed.
+fn beside_envoy(args: &[String]) -> Result<Option<i32>, String> {
+    let mut command = bench(args);
+    match envoy::install().and_then(|path| path.canonicalize().map_err(|error| error.to_string())) {
+        Ok(path) => drop(command.env(envoy::VARIABLE, path)),
         Err(message) => eprintln!("warning: {message}"),
     }
     Ok(status(&mut command)?.code())

@@ -64,6 +64,27 @@ pub const TOOLS: &[Tool] = &[
         service: None,
     },
     Tool {
+        package: "nginx-light",
+        program: "nginx",
+        why: "tests and benchmarks of the sidecar use it as a server and as a peer",
+        used_by: &[Use::Test, Use::Bench],
+        service: Some("nginx"),
+    },
+    Tool {
+        package: "haproxy",
+        program: "haproxy",
+        why: "tests of the sidecar put it in front, and benchmarks beside it",
+        used_by: &[Use::Test, Use::Bench],
+        service: Some("haproxy"),
+    },
+    Tool {
+        package: "wrk",
+        program: "wrk",
+        why: "it makes the load for the sidecar",
+        used_by: &[Use::Test, Use::Bench],
+        service: None,
+    },
+    Tool {
         package: "valgrind",
         program: "valgrind",
         why: "`cargo xtask bench` counts instructions with it",

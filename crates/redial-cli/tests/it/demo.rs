@@ -54,6 +54,16 @@ fn plausible(figures: &Value) {
     assert!(number("peak_ratio") > 1.0, "{figures}");
 }
 
+/// A rule of the default policy that the naive loop inherited would save it.
+#[test]
+fn the_naive_loop_of_the_demo_collapses_and_the_default_policy_does_not() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo/demo.toml");
+    let output = redial(&["sim", file, "--runs", "3", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let collapse = |place: usize| told["results"][place]["collapse"].as_f64().unwrap();
+    assert_eq!([collapse(0), collapse(1)], [1.0, 0.0], "{told}");
+}
+
 #[test]
 fn without_a_terminal_there_are_plain_lines_and_an_interrupt_ends_them_with_a_summary() {
     let command = &mut crate::program(env!("CARGO_BIN_EXE_redial"));

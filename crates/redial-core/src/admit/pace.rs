@@ -28,8 +28,10 @@ const FORGET: u64 = 4;
 /// where a comment says otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// The latency of an attempt that was sent before this is not learnt.
+    /// The success of an attempt that was sent before this is not recorded. 0 after a timeout.
     due: AtomicU64,
+    /// The latency of an attempt that was sent before this is not learnt.
+    learns_from: AtomicU64,
     /// Attempts without an answer since the last success.
     timeouts: AtomicU32,
     /// How many latencies are known, up to [`FIRST`].
@@ -57,7 +59,7 @@ impl Pace {
     /// Whether the success of an attempt that was sent then should be recorded.
     #[inline(always)]
     pub(crate) fn wants(&self, sent: Nanos) -> bool {
-        sent >= self.due.load(Relaxed) || self.timeouts.load(Relaxed) != 0
+        sent >= self.due.load(Relaxed)
     }
 
     /// Records the success of an attempt.
@@ -66,15 +68,20 @@ impl Pace {
         self.newest.fetch_max(sent, Relaxed);
         let before = self.ended.fetch_max(now, Relaxed);
         self.end_series();
-        let due = self.due.load(Relaxed);
+        let from = self.learns_from.load(Relaxed);
         let all = self.latencies.load(Relaxed) < FIRST;
-        let next = if all { 0 } else { sent.saturating_add(MS) };
+        let next = match sent {
+            _ if all => 0,
+            _ if sent < from => from,
+            _ => sent.saturating_add(MS),
+        };
+        // A timeout at the same moment can be overwritten here. Then a success ends its series a millisecond later.
+        self.due.store(next, Relaxed);
         // Of threads that come at the same time, one learns. While all are recorded, threads can overwrite
         // each other's latencies, which costs some of the first ones.
-        if sent < due || self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
-            return;
+        if sent >= from && self.learns_from.compare_exchange(from, next, Relaxed, Relaxed).is_ok() {
+            self.learn(now.saturating_sub(sent), now.saturating_sub(before));
         }
-        self.learn(now.saturating_sub(sent), now.saturating_sub(before));
     }
 
     fn learn(&self, taken: Nanos, since: Nanos) {
@@ -99,6 +106,7 @@ impl Pace {
         self.timed_out.fetch_max(now, Relaxed);
         // `Release`: a thread that reads this count reads the silence that belongs to it.
         let _ = self.timeouts.fetch_update(Ordering::Release, Relaxed, |n| n.checked_add(1));
+        self.due.store(0, Relaxed);
     }
 
     /// An attempt was answered in time, though not with a success.
