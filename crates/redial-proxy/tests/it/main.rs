@@ -12,6 +12,7 @@ mod layers;
 mod lifecycle;
 mod limits;
 mod process;
+mod programs;
 mod safety;
 mod start;
 mod tls;
