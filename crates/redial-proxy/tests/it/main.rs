@@ -3,6 +3,7 @@
 
 mod cancel;
 mod chaos;
+mod crowd;
 mod endpoints;
 mod envoy;
 mod forward;

@@ -1,7 +1,7 @@
 //! A proxy in a process of its own, so that its descriptors and memory can be counted.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, fs};
 
@@ -13,6 +13,15 @@ use crate::kit::{Directory, GET, OK, Upstream, Wire};
 /// The variable with the file of the proxy that this process has to run.
 const FILE: &str = "REDIAL_PROXY_TEST_FILE";
 const NAME: &str = "process::a_proxy_in_a_process_of_its_own_serves_reloads_and_ends";
+
+/// An allocator that gives back at once what is freed. That of glibc keeps it, and a leak could not be told from that.
+fn allocator() -> PathBuf {
+    let folders =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let found = folders.map(|folder| Path::new(folder).join("libjemalloc.so.2"));
+    let found = found.into_iter().find(|path| path.exists());
+    found.expect("libjemalloc.so.2 is needed, which redis-server uses: run `cargo xtask setup`")
+}
 
 /// The process is this test program again.
 pub(crate) struct Process {
@@ -32,6 +41,8 @@ impl Process {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", NAME, "--nocapture"])
             .env(FILE, &path)
+            .env("LD_PRELOAD", allocator())
+            .env("MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -28,7 +28,7 @@ const REQUESTS: u64 = 4_000;
 /// Rounds, unless a time is given. Memory and descriptors after the first are compared with those after the last.
 const ROUNDS: u64 = 2;
 /// What memory may grow by after the first round, in KiB.
-const GROWTH: u64 = 24 << 10;
+const GROWTH: u64 = 8 << 10;
 
 /// The number in a variable.
 fn variable(name: &str) -> Option<u64> {
