@@ -1,9 +1,9 @@
-//! Which endpoint gets an attempt: of two that are drawn at random, the one with the lower cost. Attempts of one call go to different endpoints as long as there are any.
+//! Which endpoint gets an attempt: of two that are drawn at random, the one with the lower cost. Attempts of one call go to
+//! different endpoints as long as there are any.
 
 use std::error::Error;
 use std::fmt;
 use std::future::ready;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::endpoint::{Endpoint, Lease};
-use crate::pool::{self, ResponseBody};
+use crate::pool::{self, ResponseBody, Sent};
 
 /// The endpoints of an upstream, as a service. The layer above gives each call an instance of its own, and every attempt
 /// of the call a clone of the one that made the attempt before.
@@ -131,11 +131,9 @@ impl Service<Request<RequestBody>> for Sender {
     }
 
     fn call(&mut self, request: Request<RequestBody>) -> Sent {
-        Box::pin(pool::send(Lease::new(Arc::clone(&self.0), self.1), request))
+        pool::send(Lease::new(Arc::clone(&self.0), self.1), request)
     }
 }
-
-type Sent = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
 /// No endpoint can be chosen.
 #[derive(Debug)]

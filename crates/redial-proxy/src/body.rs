@@ -39,7 +39,7 @@ impl Arriving {
         let has_body = !body.is_end_stream();
         pulse.set_arriving(has_body);
         let pulse = has_body.then(|| Arc::clone(pulse));
-        Self { body, paused: Timer::new(limits::REQUEST_BODY), pulse }
+        Self { body, paused: Timer::default(), pulse }
     }
 }
 
@@ -59,7 +59,7 @@ impl Body for Arriving {
             {
                 pulse.set_arriving(false);
             }
-        } else if self.paused.poll(cx).is_ready() {
+        } else if self.paused.poll(limits::REQUEST_BODY, cx).is_ready() {
             return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
         }
         frame.map_err(|error| CallerFailed::Broke(error).into())

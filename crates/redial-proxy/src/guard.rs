@@ -19,10 +19,6 @@ pub(crate) struct Rules {
     pub(crate) via: HeaderValue,
 }
 
-const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
-const UPGRADE: HeaderValue = HeaderValue::from_static("upgrade");
-const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
-
 /// Whether a request asks for another protocol. The only one that is forwarded is WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
@@ -30,17 +26,55 @@ pub(crate) enum Wants {
     WebSocket,
 }
 
+/// Headers of one connection. hyper writes those of the next one.
+static HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    header::TE,
+    header::EXPECT,
+    header::PROXY_AUTHORIZATION,
+    HTTP2_SETTINGS,
+];
+
+/// Which of [`HOP_BY_HOP`] a message has, one bit for each: removing a header that is not there costs a hash.
+#[derive(Clone, Copy, Default)]
+struct HopByHop(u16);
+
+impl HopByHop {
+    const CONNECTION: u16 = 1;
+    const TRANSFER_ENCODING: u16 = 1 << 1;
+
+    fn of(headers: &HeaderMap) -> Self {
+        let mut found = Self::default();
+        headers.keys().for_each(|name| found.note(name));
+        found
+    }
+
+    fn note(&mut self, name: &HeaderName) {
+        if let Some(place) = HOP_BY_HOP.iter().position(|known| known == name) {
+            self.0 |= 1 << place;
+        }
+    }
+
+    fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+}
+
 /// The headers of a request that need attention, found in one pass.
 #[derive(Default)]
 struct Found<'a> {
     hosts: usize,
     host: Option<&'a HeaderValue>,
-    /// Whether a header concerns only this connection.
-    hop_by_hop: bool,
-    is_loop: bool,
-    te: bool,
-    coding: Option<&'a HeaderValue>,
+    hop_by_hop: HopByHop,
     codings: usize,
+    coding: Option<&'a HeaderValue>,
+    /// Whether the caller accepts trailers.
+    trailers: bool,
+    is_loop: bool,
     forwarding: bool,
 }
 
@@ -55,13 +89,15 @@ pub(crate) fn request(
     if found.is_loop {
         return Err(&answer::LOOP);
     }
-    if found.codings > 1
-        || found.coding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"chunked"))
-    {
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if found.codings > 1 || !found.coding.is_none_or(is_chunked) {
         return Err(&answer::CODING);
     }
-    let Found { hop_by_hop, te, forwarding, .. } = found;
-    let wants = if hop_by_hop { strip_request(parts, te) } else { Wants::Http };
+    let Found { hop_by_hop, trailers, forwarding, .. } = found;
+    let wants = match hop_by_hop {
+        HopByHop(0) => Wants::Http,
+        some => strip_request(parts, some, trailers),
+    };
     if forwarding {
         strip_forwarding(&mut parts.headers);
     }
@@ -90,17 +126,16 @@ impl<'a> Found<'a> {
             if *name == header::HOST {
                 found.hosts += 1;
                 found.host = Some(value);
-            } else if *name == header::TRANSFER_ENCODING {
+                continue;
+            }
+            found.hop_by_hop.note(name);
+            if *name == header::TRANSFER_ENCODING {
                 found.codings += 1;
                 found.coding = Some(value);
-                found.hop_by_hop = true;
             } else if *name == header::TE {
-                found.te |= has_token(value, "trailers");
-                found.hop_by_hop = true;
+                found.trailers |= has_token(value, "trailers");
             } else if *name == header::VIA {
                 found.is_loop |= is_in_list(value, &rules.via);
-            } else if is_hop_by_hop(name) {
-                found.hop_by_hop = true;
             }
             found.forwarding |= !rules.trust && is_forwarding(name);
         }
@@ -128,21 +163,6 @@ fn is_host(value: &HeaderValue) -> bool {
     !value.is_empty() && value.as_bytes().iter().all(is_part)
 }
 
-fn is_hop_by_hop(name: &HeaderName) -> bool {
-    [
-        header::CONNECTION,
-        header::UPGRADE,
-        header::EXPECT,
-        header::PROXY_AUTHORIZATION,
-        header::TE,
-        header::TRANSFER_ENCODING,
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        HTTP2_SETTINGS,
-    ]
-    .contains(name)
-}
-
 /// Whether a header speaks for a proxy, of this kind or another.
 fn is_forwarding(name: &HeaderName) -> bool {
     let text = name.as_str();
@@ -152,47 +172,56 @@ fn is_forwarding(name: &HeaderName) -> bool {
 }
 
 /// Removes what concerns only the caller's connection.
-fn strip_request(parts: &mut request::Parts, te_trailers: bool) -> Wants {
-    let headers = &parts.headers;
-    let upgrades = headers.get_all(header::UPGRADE);
-    let mut upgrades = upgrades.iter();
-    let asks = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
-    let is_websocket = upgrades.next().is_some_and(asks)
-        && upgrades.next().is_none()
-        && headers.get_all(header::CONNECTION).iter().any(|value| has_token(value, "upgrade"))
-        && parts.method == Method::GET
-        && parts.version == Version::HTTP_11;
-    strip(&mut parts.headers);
-    for name in [header::EXPECT, header::PROXY_AUTHORIZATION, header::TE, HTTP2_SETTINGS] {
-        parts.headers.remove(name);
+fn strip_request(parts: &mut request::Parts, found: HopByHop, trailers: bool) -> Wants {
+    let headers = &mut parts.headers;
+    let wants = if parts.method == Method::GET && parts.version == Version::HTTP_11 {
+        wanted(headers)
+    } else {
+        Wants::Http
+    };
+    strip(headers, found);
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
-    if te_trailers {
-        parts.headers.insert(header::TE, TRAILERS);
+    if wants == Wants::WebSocket {
+        switch(headers);
     }
-    if !is_websocket {
-        return Wants::Http;
-    }
-    parts.headers.insert(header::CONNECTION, UPGRADE);
-    parts.headers.insert(header::UPGRADE, WEBSOCKET);
-    Wants::WebSocket
+    wants
 }
 
-/// Removes the headers of one connection, and those that `Connection` names. hyper writes those of the next one.
-fn strip(headers: &mut HeaderMap) {
-    if let header::Entry::Occupied(entry) = headers.entry(header::CONNECTION) {
-        let mut values = entry.remove_entry_mult().1;
-        let plain = |value: &HeaderValue| {
+fn wanted(headers: &HeaderMap) -> Wants {
+    let mut protocols = headers.get_all(header::UPGRADE).iter();
+    let mut connection = headers.get_all(header::CONNECTION).iter();
+    let is_websocket = protocols.next().is_some_and(is_websocket)
+        && protocols.next().is_none()
+        && connection.any(|value| has_token(value, "upgrade"));
+    if is_websocket { Wants::WebSocket } else { Wants::Http }
+}
+
+fn is_websocket(protocol: &HeaderValue) -> bool {
+    protocol.as_bytes().eq_ignore_ascii_case(b"websocket")
+}
+
+fn switch(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+/// Removes the headers of one connection, and those that `Connection` names.
+fn strip(headers: &mut HeaderMap, found: HopByHop) {
+    if found.has(HopByHop::CONNECTION) {
+        let is_plain = |value: &&HeaderValue| {
             let value = value.as_bytes();
             value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
         };
-        let named: Vec<HeaderValue> = values.by_ref().filter(|value| !plain(value)).collect();
-        drop(values);
-        for value in &named {
-            strip_named(headers, value);
-        }
+        let values = headers.get_all(header::CONNECTION).iter();
+        let named: Vec<HeaderValue> = values.filter(|value| !is_plain(value)).cloned().collect();
+        named.iter().for_each(|value| strip_named(headers, value));
     }
-    for name in [header::TRANSFER_ENCODING, header::UPGRADE, KEEP_ALIVE, PROXY_CONNECTION] {
-        headers.remove(name);
+    for (place, name) in HOP_BY_HOP.iter().enumerate() {
+        if found.has(1 << place) {
+            headers.remove(name);
+        }
     }
 }
 
@@ -229,22 +258,19 @@ fn origin_form(uri: &mut Uri) {
 /// Prepares an endpoint's response for the caller.
 pub(crate) fn response(parts: &mut response::Parts, wants: Wants) -> Result<(), &'static Refusal> {
     let headers = &mut parts.headers;
-    if headers.contains_key(header::TRANSFER_ENCODING) {
+    let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
+    let is_asked = |protocol: &HeaderValue| wants == Wants::WebSocket && is_websocket(protocol);
+    if switches && !headers.get(header::UPGRADE).is_some_and(is_asked) {
+        return Err(&answer::PROTOCOL);
+    }
+    let found = HopByHop::of(headers);
+    if found.has(HopByHop::TRANSFER_ENCODING) {
         // The coding wins, as it does for hyper. A caller that reads the length instead would see another response.
         headers.remove(header::CONTENT_LENGTH);
     }
-    let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
-    let to_websocket = || {
-        let protocol = headers.get(header::UPGRADE);
-        protocol.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
-    };
-    if switches && (wants != Wants::WebSocket || !to_websocket()) {
-        return Err(&answer::PROTOCOL);
-    }
-    strip(headers);
+    strip(headers, found);
     if switches {
-        headers.insert(header::CONNECTION, UPGRADE);
-        headers.insert(header::UPGRADE, WEBSOCKET);
+        switch(headers);
     }
     parts.version = Version::HTTP_11;
     Ok(())

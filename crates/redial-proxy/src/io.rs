@@ -45,7 +45,7 @@ impl Stream {
     }
 
     fn new(transport: Transport) -> Self {
-        Self { transport, stalled: Timer::new(limits::STALLED_WRITE), pulse: None }
+        Self { transport, stalled: Timer::default(), pulse: None }
     }
 
     pub(crate) fn watch(&mut self, pulse: Arc<Pulse>) {
@@ -60,7 +60,7 @@ impl Stream {
         let written = write(&mut self.transport, cx);
         if written.is_ready() {
             self.stalled.stop();
-        } else if self.stalled.poll(cx).is_ready() {
+        } else if self.stalled.poll(limits::STALLED_WRITE, cx).is_ready() {
             let late = "the peer accepted no data for 30 s";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late)));
         }

@@ -140,7 +140,8 @@ impl ListeningSocket {
         match self {
             Self::Tcp(listener) => {
                 let stream = listener.accept().await?.0;
-                stream.set_nodelay(true)?;
+                // Fails only if the caller has left, which serving it shows too.
+                let _ = stream.set_nodelay(true);
                 Ok(AcceptedSocket::Tcp(stream.into_std()?))
             }
             Self::Unix(listener) => {
@@ -150,7 +151,7 @@ impl ListeningSocket {
     }
 }
 
-/// Accepts connections until the drain starts. Beyond the limit they wait in the kernel's queue.
+/// Accepts connections. Beyond the limit one of them waits here, and the others in the kernel's queue.
 pub(crate) async fn accept(
     bound: Bound,
     shared: Arc<Shared>,
@@ -162,16 +163,14 @@ pub(crate) async fn accept(
         BoundSocket::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
     };
     loop {
-        let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
-        match socket.accept().await {
-            Ok(socket) => hand_over(Accepted {
-                socket,
-                upstream: listener.upstream(),
-                admitted: shared.admit(permit),
-            }),
+        let Ok(socket) = socket.accept().await else {
             // Most likely too many open files, which passes when other connections close.
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
+        let (upstream, admitted) = (listener.upstream(), shared.admit(permit));
+        hand_over(Accepted { socket, upstream, admitted });
     }
 }
 

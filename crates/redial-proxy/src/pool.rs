@@ -92,21 +92,36 @@ impl Pool {
     }
 }
 
-/// Sends a request to an endpoint, and awaits the beginning of the response.
-pub(crate) async fn send(
-    lease: Lease,
-    mut request: Request<RequestBody>,
-) -> Result<Response<ResponseBody>, BoxError> {
-    let endpoint = Arc::clone(lease.endpoint());
-    while let Some(wire) = endpoint.pool.take() {
-        match wire.send(request).await {
-            Ok((response, link)) => return Ok(receive(lease, response, link)),
-            // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
-            Err(Unanswered::Unsent(unsent, _)) => request = *unsent,
-            Err(Unanswered::Failed(error)) => return Err(lease.fail(error)),
-        }
+/// The beginning of a response.
+pub(crate) type Sent =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
+
+/// Sends a request to an endpoint. What a request on an idle connection needs is separate from the rest, and small: larger
+/// allocations cost more.
+pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> Sent {
+    match lease.endpoint().pool.take() {
+        Some(wire) => Box::pin(reuse(lease, wire.send(request))),
+        None => Box::pin(open(lease, request)),
     }
-    let stream = match endpoint.dialer.dial().await {
+}
+
+async fn reuse(
+    lease: Lease,
+    sending: impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    match sending.await {
+        Ok((response, link)) => Ok(receive(lease, response, link)),
+        // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
+        Err(Unanswered::Unsent(request, _)) => send(lease, *request).await,
+        Err(Unanswered::Failed(error)) => Err(lease.fail(error)),
+    }
+}
+
+async fn open(
+    lease: Lease,
+    request: Request<RequestBody>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    let stream = match lease.endpoint().dialer.dial().await {
         Ok(stream) => stream,
         Err(error) => return Err(lease.fail(error)),
     };
@@ -120,17 +135,14 @@ pub(crate) async fn send(
 fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
     lease.respond(response.status());
     let ticks = idle_ticks(response.headers());
-    let mut response = response.map(|incoming| {
-        let paused = Timer::new(limits::RESPONSE_BODY);
-        ResponseBody {
-            has_ended: incoming.is_end_stream(),
-            incoming,
-            link,
-            lease,
-            ticks,
-            paused,
-            failed: None,
-        }
+    let mut response = response.map(|incoming| ResponseBody {
+        has_ended: incoming.is_end_stream(),
+        incoming,
+        link,
+        lease,
+        ticks,
+        paused: Timer::default(),
+        failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
         && let Link::Upgraded(upgraded) = response.body_mut().take_link()
@@ -158,10 +170,10 @@ fn timeout(value: &HeaderValue) -> Option<u32> {
 
 /// A connection that is no longer HTTP, among the extensions of its response. Taken once.
 #[derive(Clone)]
-pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Upgraded>>>);
+pub(crate) struct UpgradedSlot(Arc<Mutex<Option<Box<Upgraded>>>>);
 
 impl UpgradedSlot {
-    pub(crate) fn take(&self) -> Option<Upgraded> {
+    pub(crate) fn take(&self) -> Option<Box<Upgraded>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -209,7 +221,7 @@ impl Body for ResponseBody {
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
         match frame {
-            Poll::Pending if paused.poll(cx).is_ready() => {
+            Poll::Pending if paused.poll(limits::RESPONSE_BODY, cx).is_ready() => {
                 self.fail("the upstream sent no part of the body for 300 s".into(), cx)
             }
             Poll::Pending => Poll::Pending,

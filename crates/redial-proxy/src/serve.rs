@@ -163,7 +163,7 @@ impl Forwarded {
         if let Some(upgraded) = parts.extensions.remove::<UpgradedSlot>()
             && let (Some(endpoint), Some(caller_side)) = (upgraded.take(), self.upgrade)
         {
-            tokio::spawn(tunnel::run(caller_side, endpoint, Arc::clone(&caller.admitted)));
+            tokio::spawn(tunnel::run(caller_side, *endpoint, Arc::clone(&caller.admitted)));
         }
         Response::from_parts(parts, body)
     }

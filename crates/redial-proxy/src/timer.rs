@@ -8,18 +8,13 @@ use tokio::time::{Sleep, sleep};
 use crate::clock;
 
 /// A limit on how long something may stay pending. It costs nothing until something does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Timer {
-    limit: Duration,
     is_running: bool,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Timer {
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, is_running: false, sleep: None }
-    }
-
     /// Something has happened: the next [`poll`](Self::poll) starts again.
     pub(crate) fn stop(&mut self) {
         self.is_running = false;
@@ -27,12 +22,11 @@ impl Timer {
 
     /// Starts the timer unless it runs. Ready when it has run for the limit.
     #[cold]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { limit, is_running, sleep: slot } = self;
-        let timer = slot.get_or_insert_with(|| Box::pin(sleep(*limit)));
-        if !*is_running {
-            *is_running = true;
-            timer.as_mut().reset(clock::now() + *limit);
+    pub(crate) fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.sleep.get_or_insert_with(|| Box::pin(sleep(limit)));
+        if !self.is_running {
+            self.is_running = true;
+            timer.as_mut().reset(clock::now() + limit);
         }
         timer.as_mut().poll(cx)
     }

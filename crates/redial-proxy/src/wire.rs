@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use redial::http::BoxError;
@@ -49,7 +50,7 @@ pub(crate) enum Link {
     /// Polled by a task of its own, because the request is still being sent. Not used again.
     Task(#[expect(dead_code, reason = "ends the task when dropped")] Task),
     /// No longer HTTP.
-    Upgraded(Upgraded),
+    Upgraded(Box<Upgraded>),
     /// Ended.
     Closed,
 }
@@ -94,15 +95,23 @@ impl Wire {
         if self.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Sends a request and awaits the beginning of its response.
-    pub(crate) async fn send(
+    /// Sends a request. The future, which does not hold the request itself, is the beginning of its response.
+    pub(crate) fn send(
         mut self: Box<Self>,
         request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Link), Unanswered> {
+    ) -> impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>> + Send {
         self.sent.store(false, Ordering::Relaxed);
         let sent = Arc::clone(&self.sent);
         let request = request.map(|body| Sending { body, _sent: Sent(sent) });
-        let mut response = pin!(unconstrained(self.sender.try_send_request(request)));
+        let response = self.sender.try_send_request(request);
+        self.receive(response)
+    }
+
+    async fn receive(
+        mut self: Box<Self>,
+        response: impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Sending>>>>,
+    ) -> Result<(Response<Incoming>, Link), Unanswered> {
+        let mut response = pin!(unconstrained(response));
         let mut is_written = false;
         let answered = poll_fn(|cx| {
             let mut poll = |cx: &mut Context<'_>| {
@@ -144,10 +153,10 @@ impl Wire {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             poll_fn(|cx| self.poll(cx)).await;
             return match self.connection.take().map(Connection::into_parts) {
-                Some(parts) => Link::Upgraded(Upgraded {
+                Some(parts) => Link::Upgraded(Box::new(Upgraded {
                     stream: parts.io.into_inner(),
                     received: parts.read_buf,
-                }),
+                })),
                 None => Link::Closed,
             };
         }
@@ -170,12 +179,20 @@ impl Link {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Self::Polled(wire) = self else { return Pin::new(body).poll_frame(cx) };
-        // As for the head: no waker while there is something to return.
         let mut noop = Context::from_waker(Waker::noop());
-        for cx in [&mut Context::from_waker(Waker::noop()), cx] {
-            let polled = wire.poll(cx);
+        // As for the head: no waker while there is something to return.
+        let frame = Pin::new(&mut *body).poll_frame(&mut noop);
+        if frame.is_ready() {
+            return frame;
+        }
+        for cx in [&mut Context::from_waker(Waker::noop()), &mut *cx] {
+            if wire.poll(cx).is_ready() {
+                // Dropped, it ends the body too.
+                *self = Self::Closed;
+                return Pin::new(body).poll_frame(cx);
+            }
             let frame = Pin::new(&mut *body).poll_frame(&mut noop);
-            if frame.is_ready() || polled.is_ready() {
+            if frame.is_ready() {
                 return frame;
             }
         }

@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 mod fleet_proof;
 mod peers;
+mod proxy;
 mod queue;
 mod queue_faults;
 mod redis;
