@@ -9,6 +9,7 @@ use redial::Stop;
 use redial::decide::Class;
 use redial::http::{Error, names};
 
+use crate::access::GaveUp;
 use crate::body::{CallerFailed, Outbound};
 use crate::names::PROXY_STATUS;
 
@@ -105,6 +106,8 @@ pub(crate) fn failed(error: &Error) -> Response<Outbound> {
     if let Some(reason) = error.stop() {
         headers.insert(names::STOP, HeaderValue::from_static(reason.name()));
     }
+    let gave_up = GaveUp { attempts: error.attempts(), stop: error.reason() };
+    response.extensions_mut().insert(gave_up);
     response
 }
 

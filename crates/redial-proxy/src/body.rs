@@ -13,7 +13,7 @@ use redial::http::{Answer, BoxError, Replay};
 
 use crate::limits;
 use crate::pool::ResponseBody;
-use crate::serve::Pulse;
+use crate::pulse::Pulse;
 use crate::timer::Timer;
 
 /// The body of an attempt.

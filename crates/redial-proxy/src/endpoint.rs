@@ -12,6 +12,10 @@ use crate::pool::Pool;
 
 /// One address that requests are sent to.
 pub(crate) struct Endpoint {
+    /// As shown in logs and metrics.
+    pub(crate) name: Arc<str>,
+    /// Whether responses carry the name for the access log.
+    pub(crate) is_logged: bool,
     /// The `Host` of requests; `None` to keep the caller's.
     pub(crate) host: Option<HeaderValue>,
     pub(crate) dialer: Dialer,
@@ -24,10 +28,18 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// Notes the result of an active check. Returns whether it is another than before.
+    pub(crate) fn set_healthy(&self, is_healthy: bool) -> bool {
+        self.is_unhealthy.swap(!is_healthy, Ordering::Relaxed) == is_healthy
+    }
+
+    pub(crate) fn is_healthy(&self) -> bool {
+        !self.is_unhealthy.load(Ordering::Relaxed)
+    }
+
     /// Whether it may be chosen: neither a check nor its own guards eject it.
     pub(crate) fn is_available(&self) -> bool {
-        !self.is_unhealthy.load(Ordering::Relaxed)
-            && self.guards.as_ref().is_none_or(|guards| guards.retry().would_admit())
+        self.is_healthy() && self.guards.as_ref().is_none_or(|guards| guards.retry().would_admit())
     }
 }
 
@@ -41,6 +53,9 @@ pub(crate) struct Load {
     /// since `start`, in the lower half.
     latency: AtomicU64,
     in_flight: AtomicU32,
+    requests: AtomicU64,
+    /// Requests without a response, or with a 5xx.
+    failures: AtomicU64,
 }
 
 /// An old latency counts for 1/e after this time.
@@ -51,7 +66,22 @@ const FAILURE: Duration = Duration::from_secs(1);
 
 impl Load {
     pub(crate) fn new() -> Self {
-        Self { start: clock::now(), latency: AtomicU64::new(0), in_flight: AtomicU32::new(0) }
+        Self {
+            start: clock::now(),
+            latency: AtomicU64::new(0),
+            in_flight: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were sent, and those of them that failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.requests.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
 
     /// The latency, times the requests that would then be in flight.
@@ -100,6 +130,7 @@ pub(crate) struct Lease {
 impl Lease {
     pub(crate) fn new(endpoint: Arc<Endpoint>, is_timed: bool) -> Self {
         endpoint.load.in_flight.fetch_add(1, Ordering::Relaxed);
+        endpoint.load.requests.fetch_add(1, Ordering::Relaxed);
         Self { endpoint, started: is_timed.then(clock::now) }
     }
 
@@ -109,12 +140,21 @@ impl Lease {
 
     /// A response has begun.
     pub(crate) fn respond(&mut self, status: StatusCode) {
-        self.settle(if status.is_server_error() { FAILURE } else { Duration::ZERO });
+        match status.is_server_error() {
+            true => self.settle_failure(),
+            false => self.settle(Duration::ZERO),
+        }
     }
 
     pub(crate) fn fail(mut self, error: impl Into<BoxError>) -> BoxError {
-        self.settle(FAILURE);
+        self.settle_failure();
         error.into()
+    }
+
+    #[cold]
+    fn settle_failure(&mut self) {
+        self.endpoint.load.failures.fetch_add(1, Ordering::Relaxed);
+        self.settle(FAILURE);
     }
 
     fn settle(&mut self, at_least: Duration) {

@@ -4,10 +4,13 @@
 //! The walk of a request goes one way: `threads`, `listen`, `serve`, `guard`, `route`, `stack`, `balance`, `pool`, `dial`.
 //! There is no retry loop here: [`redial::http::RetryLayer`] retries.
 
+mod access;
+mod admin;
 mod answer;
 mod balance;
 mod body;
 mod clock;
+mod control;
 mod dial;
 mod endpoint;
 mod error;
@@ -15,13 +18,19 @@ mod guard;
 mod io;
 mod limits;
 mod listen;
+mod metrics;
 mod names;
+mod options;
 mod pool;
 mod proxy;
+mod pulse;
+mod resolve;
 mod route;
 mod serve;
 mod shared;
+mod sockets;
 mod stack;
+mod state;
 mod store;
 mod swap;
 mod targets;
@@ -34,4 +43,6 @@ mod wire;
 mod world;
 
 pub use error::StartError;
+pub use options::{Line, Log, Options, Source};
 pub use proxy::Proxy;
+pub use sockets::Sockets;

@@ -18,6 +18,7 @@ use crate::io::{Socket, Stream};
 use crate::limits;
 use crate::serve;
 use crate::shared::{Admitted, Shared};
+use crate::sockets::Sockets;
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
@@ -42,8 +43,12 @@ impl Listener {
 
     /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
-        self.wanted == upstream.listen
-            && (self.wanted.is_some() || *self.upstream() == *upstream.name)
+        let is_free = match &self.wanted {
+            Some(Address::Tcp(address)) => address.port() == 0,
+            Some(Address::Unix(_)) => false,
+            None => true,
+        };
+        self.wanted == upstream.listen && (!is_free || *self.upstream() == *upstream.name)
     }
 
     /// Requests of further connections go to this upstream.
@@ -53,22 +58,46 @@ impl Listener {
     }
 }
 
-enum BoundSocket {
+/// A socket that callers can connect to, of no runtime yet.
+pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
     Unix(StdUnixListener),
+}
+
+impl BoundSocket {
+    /// Binds an address. Also returns the one that it got, with the port that was chosen.
+    pub(crate) fn new(address: &Address) -> io::Result<(Address, Self)> {
+        match address {
+            Address::Tcp(address) => tcp(*address),
+            Address::Unix(path) => unix(path),
+        }
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
+            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
+        }
+    }
+
+    /// Makes it a part of the runtime of this thread.
+    pub(crate) fn listen(self) -> io::Result<ListeningSocket> {
+        Ok(match self {
+            Self::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
+            Self::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
+        })
+    }
 }
 
 /// How many callers may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
 impl Bound {
-    pub(crate) fn new(upstream: &Upstream) -> Result<Self, StartError> {
+    /// Binds the listener of an upstream, unless one was passed to this process.
+    pub(crate) fn new(upstream: &Upstream, passed: &Sockets) -> Result<Self, StartError> {
         let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = upstream.listen.as_ref().unwrap_or(&any);
-        let bound = match address {
-            Address::Tcp(address) => tcp(*address),
-            Address::Unix(path) => unix(path),
-        };
+        let bound = passed.find(upstream).unwrap_or_else(|| BoundSocket::new(address));
         let (address, socket) = bound.map_err(|error| {
             let field = format!("upstream.{}.listen", upstream.name);
             StartError::new(field, format!("cannot listen on {address}: {error}"), help(&error))
@@ -79,7 +108,7 @@ impl Bound {
     }
 }
 
-fn help(error: &io::Error) -> &'static str {
+pub(crate) fn help(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "stop the process that listens there, or choose another port",
         io::ErrorKind::AddrNotAvailable => "listen on an address of this machine",
@@ -125,18 +154,29 @@ pub(crate) struct Accepted {
     pub(crate) admitted: Admitted,
 }
 
-enum AcceptedSocket {
+pub(crate) enum AcceptedSocket {
     Tcp(std::net::TcpStream),
     Unix(StdUnixStream),
 }
 
-enum ListeningSocket {
+/// A socket that callers can connect to.
+pub(crate) enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
+impl AcceptedSocket {
+    /// Makes it a part of the runtime of this thread.
+    pub(crate) fn join(self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            Self::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+        }
+    }
+}
+
 impl ListeningSocket {
-    async fn accept(&self) -> io::Result<AcceptedSocket> {
+    pub(crate) async fn accept(&self) -> io::Result<AcceptedSocket> {
         match self {
             Self::Tcp(listener) => {
                 let stream = listener.accept().await?.0;
@@ -158,10 +198,7 @@ pub(crate) async fn accept(
     hand_over: impl Fn(Accepted),
 ) -> io::Result<()> {
     let Bound { listener, socket } = bound;
-    let socket = match socket {
-        BoundSocket::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
-        BoundSocket::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
-    };
+    let socket = socket.listen()?;
     loop {
         let Ok(socket) = socket.accept().await else {
             // Most likely too many open files, which passes when other connections close.
@@ -178,11 +215,7 @@ impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
         let Self { socket, upstream, admitted } = self;
-        let socket = match socket {
-            AcceptedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
-            AcceptedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
-        };
-        let Ok(socket) = socket else { return };
+        let Ok(socket) = socket.join() else { return };
         let tls = shared.world.load().upstream(&upstream).and_then(|it| it.acceptor.clone());
         let stream = match tls {
             None => Stream::plain(socket),

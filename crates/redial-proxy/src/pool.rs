@@ -14,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use redial::http::BoxError;
 
+use crate::access::ServedBy;
 use crate::body::RequestBody;
 use crate::endpoint::Lease;
 use crate::limits;
@@ -135,6 +136,8 @@ async fn open(
 fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
     lease.respond(response.status());
     let ticks = idle_ticks(response.headers());
+    let endpoint = lease.endpoint();
+    let served_by = endpoint.is_logged.then(|| ServedBy(Arc::clone(&endpoint.name)));
     let mut response = response.map(|incoming| ResponseBody {
         has_ended: incoming.is_end_stream(),
         incoming,
@@ -148,6 +151,9 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
         && let Link::Upgraded(upgraded) = response.body_mut().take_link()
     {
         response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
+    }
+    if let Some(served_by) = served_by {
+        response.extensions_mut().insert(served_by);
     }
     response
 }

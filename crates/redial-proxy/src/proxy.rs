@@ -1,23 +1,32 @@
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use redial::http::ReplayMemory;
-use redial_policy::file::{Address, File, Upstream};
+use redial_policy::file::{Address, File};
+use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::access::Access;
+use crate::admin::{self, Admin};
+use crate::control::Control;
 use crate::error::StartError;
-use crate::listen::{Bound, Listener};
+use crate::listen::Bound;
+use crate::options::Options;
 use crate::shared::{Drain, Shared};
 use crate::swap::Swap;
+use crate::tend;
 use crate::threads::Threads;
 use crate::world::World;
 
 /// A proxy that runs. It ends after [`drain`](Self::drain).
 pub struct Proxy {
-    shared: Arc<Shared>,
+    control: Arc<Control>,
     threads: Threads,
-    /// Locked during a change, so that there is one at a time.
-    listeners: Mutex<Vec<Arc<Listener>>>,
+    /// The thread of everything that is not a request.
+    tending: JoinHandle<()>,
+    admin: Option<Address>,
 }
 
 impl Proxy {
@@ -28,10 +37,25 @@ impl Proxy {
     /// A listener cannot be bound, a certificate or a store cannot be used, or a thread cannot be started. Then nothing is
     /// left running.
     pub fn start(file: &File) -> Result<Self, StartError> {
-        let memory = ReplayMemory::new(usize::try_from(file.proxy.replay).unwrap_or(usize::MAX));
+        Self::start_with(file, Options::default())
+    }
+
+    /// The same, with what the program provides.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start), and a socket that was passed to this process and that the file does not use.
+    pub fn start_with(file: &File, options: Options) -> Result<Self, StartError> {
+        let memory = memory(file);
         let world = World::new(file, &memory, &World::default())?;
-        let bound: Vec<Bound> = file.upstreams.iter().map(Bound::new).collect::<Result<_, _>>()?;
+        options.sockets.check(&file.upstreams)?;
+        let bind = |upstream| Bound::new(upstream, &options.sockets);
+        let bound: Vec<Bound> = file.upstreams.iter().map(bind).collect::<Result<_, _>>()?;
+        let admin = file.proxy.admin.as_ref().map(Admin::bind).transpose()?;
+        let address = admin.as_ref().map(|admin| admin.address.clone());
+        let access = Access::start(file.proxy.log, options.log.clone()).map_err(no_thread)?;
         let shared = Arc::new(Shared {
+            access,
             world: Swap::new(world),
             memory,
             drain: Drain::default(),
@@ -39,60 +63,89 @@ impl Proxy {
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
             ended: Notify::new(),
         });
-        let threads = Threads::start(&shared, file.proxy.drain).map_err(|error| {
-            let help = "allow the process more threads and open files";
-            StartError::new("proxy.threads".to_owned(), error, help)
+        let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, doors)| {
+            let control = Arc::new(Control::new(Arc::clone(&shared), doors, options));
+            let tending = start_tending(Arc::clone(&control), admin)?;
+            Ok(Self { control, threads, tending, admin: address })
+        });
+        let proxy = started.map_err(|error| {
+            shared.drain.start();
+            no_thread(error)
         })?;
-        let proxy = Self { shared, threads, listeners: Mutex::default() };
-        proxy.open(bound, &mut proxy.listeners());
+        proxy.control.open(bound);
         Ok(proxy)
     }
 
+    /// Checks a file as [`start`](Self::start) does, but binds nothing.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or a store cannot be used.
+    pub fn check(file: &File) -> Result<(), StartError> {
+        World::new(file, &memory(file), &World::default()).map(drop)
+    }
+
     /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and
-    /// listeners that did not change stay open. The number of threads and the limits of `[proxy]` do not change.
+    /// listeners that did not change stay open. What concerns the whole process, the table `[proxy]`, does not change.
     ///
     /// # Errors
     ///
     /// Those of [`start`](Self::start). Then nothing has changed.
     pub fn reload(&self, file: &File) -> Result<(), StartError> {
-        let mut listeners = self.listeners();
-        let world = World::new(file, &self.shared.memory, &self.shared.world.load())?;
-        let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
-        let new = file.upstreams.iter().filter(is_new).map(Bound::new);
-        let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
-        self.shared.world.replace(world);
-        listeners.retain(|known| {
-            let upstream = file.upstreams.iter().find(|upstream| known.fits(upstream));
-            match upstream {
-                Some(upstream) => known.lead_to(upstream),
-                None => self.threads.close(known),
-            }
-            upstream.is_some()
-        });
-        self.open(new, &mut listeners);
-        Ok(())
+        self.control.reload(file)
     }
 
-    fn open(&self, bound: Vec<Bound>, listeners: &mut Vec<Arc<Listener>>) {
-        for bound in bound {
-            listeners.push(Arc::clone(&bound.listener));
-            self.threads.open(bound);
-        }
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<Listener>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads the [source](crate::Source) again, as if it had changed, and logs the result.
+    pub fn reread(&self) {
+        self.control.reread();
     }
 
     /// Where each upstream is reached, by its name.
     pub fn addresses(&self) -> Vec<(String, Address)> {
-        let named = |it: &Arc<Listener>| (it.upstream().to_string(), it.address.clone());
-        self.listeners().iter().map(named).collect()
+        self.control.addresses()
     }
 
-    /// Stops accepting connections, lets requests in flight finish within the file's `drain`, and ends.
-    pub fn drain(self) {
-        self.shared.drain.start();
-        self.threads.join();
+    /// Where the admin interface is.
+    pub fn admin(&self) -> Option<&Address> {
+        self.admin.as_ref()
     }
+
+    /// Fails readiness, stops accepting connections, lets requests in flight finish within the file's `drain`, and ends.
+    pub fn drain(self) {
+        let Self { control, threads, tending, .. } = self;
+        control.shared.drain.start();
+        threads.join();
+        control.ended.notify_one();
+        // A thread that panicked has ended as well.
+        drop(tending.join());
+        if let Some(access) = &control.shared.access {
+            access.flush();
+        }
+    }
+}
+
+fn start_tending(control: Arc<Control>, admin: Option<Admin>) -> io::Result<JoinHandle<()>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("tend".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            tokio::spawn(tend::resolve(Arc::clone(&control)));
+            tokio::spawn(tend::watch(Arc::clone(&control)));
+            tokio::spawn(tend::check(Arc::clone(&control)));
+            if let Some(admin) = admin {
+                tokio::spawn(admin::serve(admin, Arc::clone(&control)));
+            }
+            control.ended.notified().await;
+        });
+        // A lookup that takes long need not be waited for.
+        runtime.shutdown_background();
+    })
+}
+
+fn memory(file: &File) -> ReplayMemory {
+    ReplayMemory::new(usize::try_from(file.proxy.replay).unwrap_or(usize::MAX))
+}
+
+fn no_thread(error: io::Error) -> StartError {
+    let help = "allow the process more threads and open files";
+    StartError::new("proxy.threads".to_owned(), error, help)
 }

@@ -29,7 +29,9 @@ pub(crate) fn policies(file: &File, upstream: &Upstream) -> Vec<(String, Policy)
 }
 
 /// Whether a request matches a route.
-pub(crate) fn matcher(route: &Route) -> impl Fn(&Parts) -> bool + Send + Sync + 'static {
+pub(crate) type Matcher = dyn Fn(&Parts) -> bool + Send + Sync;
+
+pub(crate) fn matcher(route: &Route) -> Box<Matcher> {
     let Route { host, path, methods, .. } = route.clone();
     let (path, is_prefix) = match path {
         Some(path) => match path.strip_suffix('*') {
@@ -38,14 +40,14 @@ pub(crate) fn matcher(route: &Route) -> impl Fn(&Parts) -> bool + Send + Sync + 
         },
         None => (String::new(), true),
     };
-    move |request| {
+    Box::new(move |request| {
         let target = request.uri.path();
         let is_path = if is_prefix { target.starts_with(&path) } else { target == path };
         is_path
             && (methods.is_empty()
                 || methods.iter().any(|method| *method == request.method.as_str()))
             && host.as_ref().is_none_or(|host| is_host(request, host))
-    }
+    })
 }
 
 fn is_host(request: &Parts, host: &str) -> bool {

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use redial::http::ReplayMemory;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::access::Access;
 use crate::swap::Swap;
 use crate::world::World;
 
 pub(crate) struct Shared {
+    pub(crate) access: Option<Access>,
     pub(crate) world: Swap<World>,
     /// What all replay buffers may keep together.
     pub(crate) memory: ReplayMemory,

@@ -1,6 +1,6 @@
 //! The endpoints that the targets of an upstream stand for.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -8,20 +8,22 @@ use std::time::Duration;
 use http::HeaderValue;
 use redial::Retry;
 use redial::http::EndpointLayer;
-use redial_policy::file::{HostHeader, Target, Upstream};
+use redial_policy::file::{AccessLog, HostHeader, Proxy, Target, Upstream};
 use rustls::pki_types::ServerName;
 
 use crate::dial::{Destination, Dialer, Tls};
 use crate::endpoint::{Endpoint, Load};
 use crate::error::StartError;
 use crate::pool::Pool;
+use crate::resolve::Resolved;
 use crate::tls;
 
-/// Reads certificates, and looks up names. A name without an address is no error: it may get one. Endpoints that are the
-/// same as `before` keep their connections.
+/// Reads certificates. A name without an address is no error: it may get one. Endpoints that are the same as `before`
+/// keep their connections.
 pub(crate) fn endpoints(
     upstream: &Upstream,
-    threads: usize,
+    resolved: &Resolved,
+    proxy: &Proxy,
     connect: Duration,
     before: &[Arc<Endpoint>],
 ) -> Result<Vec<Arc<Endpoint>>, StartError> {
@@ -43,7 +45,7 @@ pub(crate) fn endpoints(
             HostHeader::Keep => None,
             HostHeader::Upstream => HeaderValue::try_from(target.authority()).ok(),
         };
-        for to in destinations(target) {
+        for to in destinations(target, resolved) {
             found.push((host.clone(), Dialer { to, tls: tls.clone(), timeout: connect }));
         }
     }
@@ -59,8 +61,10 @@ pub(crate) fn endpoints(
             return Arc::clone(same);
         }
         let guards = policy.clone().map(|policy| EndpointLayer::new(Retry::new(policy)));
-        let (pool, load) = (Pool::new(threads), Load::new());
+        let (pool, load) = (Pool::new(proxy.threads), Load::new());
         Arc::new(Endpoint {
+            name: dialer.to.to_string().into(),
+            is_logged: proxy.log != AccessLog::None,
             host,
             dialer,
             pool,
@@ -86,14 +90,10 @@ fn server_name(upstream: &Upstream, target: &Target) -> Result<ServerName<'stati
 }
 
 /// The addresses of a target. Those of a name are endpoints of their own.
-fn destinations(target: &Target) -> Vec<Destination> {
+fn destinations(target: &Target, resolved: &Resolved) -> Vec<Destination> {
     match target {
         Target::Unix(path) => vec![Destination::Unix(path.clone())],
-        Target::Http { host, port, .. } => {
-            let found = (host.as_str(), *port).to_socket_addrs();
-            let found: Vec<SocketAddr> = found.into_iter().flatten().collect();
-            by_machine(&found)
-        }
+        Target::Http { host, port, .. } => by_machine(resolved.addresses(host, *port)),
     }
 }
 

@@ -20,10 +20,10 @@ use crate::shared::Shared;
 use crate::tend;
 
 /// The threads. They end when the drain has ended.
-pub(crate) struct Threads {
-    all: Vec<Thread<()>>,
-    listeners: UnboundedSender<Change>,
-}
+pub(crate) struct Threads(Vec<Thread<()>>);
+
+/// Opens and closes the listeners of the threads.
+pub(crate) struct Doors(UnboundedSender<Change>);
 
 /// A change of the listeners.
 enum Change {
@@ -32,8 +32,8 @@ enum Change {
 }
 
 impl Threads {
-    pub(crate) fn start(shared: &Arc<Shared>, drain: Duration) -> io::Result<Self> {
-        let (listeners, changes) = unbounded_channel();
+    pub(crate) fn start(shared: &Arc<Shared>, drain: Duration) -> io::Result<(Self, Doors)> {
+        let (doors, changes) = unbounded_channel();
         let (senders, receivers): (Vec<_>, Vec<_>) =
             shared.open.iter().map(|_| unbounded_channel()).unzip();
         let mut changes = Some(changes);
@@ -59,9 +59,18 @@ impl Threads {
             };
             all.push(thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?);
         }
-        Ok(Self { all, listeners })
+        Ok((Self(all), Doors(doors)))
     }
 
+    pub(crate) fn join(self) {
+        for thread in self.0 {
+            // A thread that panicked has ended as well.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Doors {
     pub(crate) fn open(&self, listener: Bound) {
         self.change(Change::Open(listener));
     }
@@ -72,14 +81,7 @@ impl Threads {
 
     fn change(&self, change: Change) {
         // Fails only when the threads have ended.
-        let _ = self.listeners.send(change);
-    }
-
-    pub(crate) fn join(self) {
-        for thread in self.all {
-            // A thread that panicked has ended as well.
-            drop(thread.join());
-        }
+        let _ = self.0.send(change);
     }
 }
 

@@ -8,10 +8,12 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use http::request::Parts;
 use http::{HeaderValue, Method};
 use redial::fleet::Location;
 use redial::http::server::{IdempotencyLayer, ShedLayer};
 use redial::http::{ReplayMemory, RetryLayer, names};
+use redial::telemetry::Meter;
 use redial::{Fleet, Policy, Retry};
 use redial_policy::file::{self, File};
 use tokio_rustls::TlsAcceptor;
@@ -21,6 +23,7 @@ use crate::endpoint::Endpoint;
 use crate::error::StartError;
 use crate::guard::Rules;
 use crate::limits;
+use crate::resolve::Resolved;
 use crate::route;
 use crate::stack::Stack;
 use crate::store::Keys;
@@ -29,7 +32,10 @@ use crate::tls;
 
 #[derive(Default)]
 pub(crate) struct World {
-    upstreams: Vec<Arc<Upstream>>,
+    pub(crate) file: File,
+    /// The addresses of the names in the file.
+    pub(crate) resolved: Resolved,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
     /// The fleets that policies name.
     fleets: Vec<(Location, Fleet)>,
 }
@@ -44,7 +50,10 @@ pub(crate) struct Upstream {
     pub(crate) acceptor: Option<TlsAcceptor>,
     /// The guards of each policy that its requests use, by the name of the policy. The first is that of requests without
     /// a route.
-    retries: Vec<(String, Retry)>,
+    pub(crate) retries: Vec<(String, Retry)>,
+    /// Which requests use another policy than the first, and its place.
+    routes: Vec<(Box<route::Matcher>, usize)>,
+    pub(crate) health: Option<file::Health>,
     shed: Option<(file::Shed, ShedLayer)>,
     idempotency: Option<(file::Idempotency, IdempotencyLayer<Arc<Keys>>)>,
 }
@@ -56,10 +65,21 @@ impl World {
         memory: &ReplayMemory,
         before: &Self,
     ) -> Result<Self, StartError> {
-        let mut build = Build { file, before, memory, fleets: Vec::new() };
+        Self::with(file, Resolved::look_up(file, &before.resolved), memory, before)
+    }
+
+    /// The same with names that have been looked up.
+    pub(crate) fn with(
+        file: &File,
+        resolved: Resolved,
+        memory: &ReplayMemory,
+        before: &Self,
+    ) -> Result<Self, StartError> {
+        let mut build = Build { file, resolved: &resolved, before, memory, fleets: Vec::new() };
         let build_one = |upstream| build.upstream(upstream).map(Arc::new);
         let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
-        Ok(Self { upstreams, fleets: build.fleets })
+        let fleets = build.fleets;
+        Ok(Self { file: file.clone(), resolved, upstreams, fleets })
     }
 
     pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
@@ -71,9 +91,18 @@ impl World {
     }
 }
 
+impl Upstream {
+    /// The place of a request's policy.
+    pub(crate) fn policy_of(&self, request: &Parts) -> usize {
+        let route = self.routes.iter().find(|(matches, _)| matches(request));
+        route.map_or(0, |(_, place)| *place)
+    }
+}
+
 /// A world that is being made.
 struct Build<'a> {
     file: &'a File,
+    resolved: &'a Resolved,
     before: &'a World,
     memory: &'a ReplayMemory,
     fleets: Vec<(Location, Fleet)>,
@@ -84,11 +113,15 @@ impl Build<'_> {
         let before = self.before.upstream(&upstream.name).map(|before| &**before);
         let policies = route::policies(self.file, upstream);
         let connect = policies.first().and_then(|(_, policy)| policy.connect_timeout());
-        let retry = |(name, policy)| Ok((name, self.retry(policy, before)?));
+        let retry = |(name, policy): (String, Policy)| {
+            let retry = self.retry(upstream, &name, policy, before)?;
+            Ok((name, retry))
+        };
         let retries: Vec<_> = policies.into_iter().map(retry).collect::<Result<_, _>>()?;
         let endpoints = targets::endpoints(
             upstream,
-            self.file.proxy.threads,
+            self.resolved,
+            &self.file.proxy,
             connect.unwrap_or(limits::CONNECT),
             before.map_or(&[], |before| &before.endpoints.all),
         )?;
@@ -110,18 +143,49 @@ impl Build<'_> {
         let field = format!("upstream.{name}.listen_tls");
         let acceptor = upstream.listen_tls.as_ref().map(|tls| tls::acceptor(tls, &field));
         let acceptor = acceptor.transpose()?;
-        Ok(Upstream { name, rules, stack, endpoints, acceptor, retries, shed, idempotency })
+        let routes = self.routes(upstream, &retries);
+        Ok(Upstream {
+            name,
+            rules,
+            stack,
+            endpoints,
+            acceptor,
+            retries,
+            routes,
+            health: upstream.health.clone(),
+            shed,
+            idempotency,
+        })
+    }
+
+    fn routes(
+        &self,
+        upstream: &file::Upstream,
+        retries: &[(String, Retry)],
+    ) -> Vec<(Box<route::Matcher>, usize)> {
+        let place = |policy: &str| retries.iter().position(|(name, _)| name == policy);
+        let routes = route::of(self.file, upstream);
+        let placed =
+            routes.filter_map(|route| Some((route::matcher(route), place(&route.policy)?)));
+        placed.collect()
     }
 
     /// The guards of a policy: those from before if it is the same.
-    fn retry(&mut self, policy: Policy, before: Option<&Upstream>) -> Result<Retry, StartError> {
-        let known = before.into_iter().flat_map(|before| &before.retries);
-        if let Some((_, same)) = known.into_iter().find(|(_, retry)| *retry.policy() == policy) {
+    fn retry(
+        &mut self,
+        upstream: &file::Upstream,
+        name: &str,
+        policy: Policy,
+        before: Option<&Upstream>,
+    ) -> Result<Retry, StartError> {
+        let mut known = before.into_iter().flat_map(|before| &before.retries);
+        let same = |(known, retry): &&(String, Retry)| known == name && *retry.policy() == policy;
+        if let Some((_, same)) = known.find(same) {
             return Ok(same.clone());
         }
         let fleet = self.fleet(&policy)?;
         let name = policy.fleet().unwrap_or_default().to_owned();
-        let retry = Retry::new(policy);
+        let retry = Retry::new(policy).meter(Meter::new(upstream.name.as_str()));
         let Some(fleet) = fleet else { return Ok(retry) };
         retry.fleet(&fleet).map_err(|wrong| {
             let help = "a policy with a fleet needs a window budget";
@@ -158,10 +222,8 @@ impl Build<'_> {
         if upstream.attempts_header {
             layer = layer.attempts_header(names::ATTEMPTS);
         }
-        for route in route::of(self.file, upstream) {
-            if let Some((_, retry)) = retries.iter().find(|(name, _)| *name == route.policy) {
-                layer = layer.route(route::matcher(route), keyed(retry));
-            }
+        for (matches, place) in self.routes(upstream, retries) {
+            layer = layer.route(matches, keyed(&retries[place].1));
         }
         layer
     }

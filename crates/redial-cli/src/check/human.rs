@@ -39,6 +39,11 @@ pub(crate) fn plain_problem(name: &str, text: &str, wrong: &Problem) -> String {
     problem(name, text, wrong, position, &Renderer::plain())
 }
 
+/// A finding with its place, for an error message.
+pub(super) fn plain_finding(report: &Report, located: &Located) -> String {
+    finding(report, located, &Renderer::plain())
+}
+
 fn renderer(stream: &impl IsTerminal) -> Renderer {
     if has_colours(stream) { Renderer::styled() } else { Renderer::plain() }
 }

@@ -11,7 +11,7 @@ mod simulate;
 mod walk;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::{Nanos, Rate, parse_duration};
@@ -20,7 +20,7 @@ use redial_policy::rules::{self, Rule};
 use redial_policy::{Format, Found, Severity};
 
 use crate::failed::Failed;
-use report::Report;
+use report::{Located, Report};
 
 /// Review retry configs of Redial or other systems, in single files or directories of manifests
 #[derive(clap::Args)]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 }
 
 /// Facts about the system that are in no config.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(next_help_heading = "Setting")]
 struct SettingArgs {
     /// The longest wait that users are promised
@@ -185,6 +185,16 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         0 => Ok(()),
         code => Err(Failed::Reported(code)),
     }
+}
+
+/// What a review finds in a policy file that must not run; `None` if there is nothing.
+pub(crate) fn errors(path: &Path) -> Option<String> {
+    let mut report = Report::read(&[path.to_owned()], Some(Format::Redial));
+    report.review(&SettingArgs::default(), &[]);
+    let is_error = |located: &&Located| located.finding.severity == Severity::Error;
+    let errors = report.open().filter(is_error).map(|it| human::plain_finding(&report, it));
+    let errors: Vec<String> = errors.collect();
+    (!errors.is_empty()).then(|| errors.join("\n\n"))
 }
 
 fn list_rules(form: Form, out: &mut impl Write) -> std::io::Result<()> {

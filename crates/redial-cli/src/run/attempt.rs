@@ -9,7 +9,6 @@ use std::process::{Child, Command, ExitStatus};
 
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use redial_core::{NEVER, Nanos};
 
@@ -318,29 +317,8 @@ impl Watch<'_> {
 
     fn handle(&mut self, signals: &mut Signals) {
         for signal in signals.take() {
-            match signal {
-                Signal::SIGCHLD => self.follow_stop(),
-                Signal::SIGTSTP => {
-                    self.group.forward(signal);
-                    wait::stop_ourselves();
-                }
-                Signal::SIGCONT if self.group.has_terminal() => self.group.hand_terminal(),
-                signal => {
-                    self.group.forward(signal);
-                    self.user = self.user.or(is_ending(signal).then_some(signal));
-                }
-            }
-        }
-    }
-
-    /// Stops us if a command that has the terminal was stopped, so that the shell gets its terminal back.
-    fn follow_stop(&self) {
-        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        let stopped = waitid(Id::Pid(self.group.leader), flags);
-        if self.group.has_terminal() && matches!(stopped, Ok(WaitStatus::Stopped(..))) {
-            self.group.take_terminal();
-            wait::stop_ourselves();
-            self.group.hand_terminal();
+            self.group.pass_on(signal);
+            self.user = self.user.or(is_ending(signal).then_some(signal));
         }
     }
 }

@@ -9,14 +9,15 @@ use std::io::{self, IsTerminal as _};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
+use super::wait;
 use crate::guard::Target;
 
 /// How the attempts of this call are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
+pub(crate) enum Grouping {
     /// Each attempt has its own group.
     Own,
     /// Each attempt has its own group, which is the foreground group of the terminal.
@@ -26,7 +27,7 @@ pub(super) enum Grouping {
 }
 
 impl Grouping {
-    pub(super) fn find() -> Self {
+    pub(crate) fn find() -> Self {
         if !io::stdin().is_terminal() || !is_foreground(getpgrp()) {
             Self::Own
         } else if io::stdout().is_terminal() {
@@ -40,13 +41,13 @@ impl Grouping {
 /// The processes of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    pub(super) leader: Pid,
+    leader: Pid,
     grouping: Grouping,
 }
 
 impl Group {
     /// The group of a command that was just started.
-    pub(super) fn new(leader: Pid, grouping: Grouping) -> Self {
+    pub(crate) fn new(leader: Pid, grouping: Grouping) -> Self {
         let group = Self { leader, grouping };
         group.hand_terminal();
         group
@@ -74,13 +75,37 @@ impl Group {
     }
 
     /// Forwards a signal to the attempt, unless the terminal has already sent it to our whole group.
-    pub(super) fn forward(self, signal: Signal) {
+    fn forward(self, signal: Signal) {
         let from_terminal = matches!(
             signal,
             Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTSTP | Signal::SIGWINCH | Signal::SIGCONT
         );
         if self.grouping != Grouping::Shared || !from_terminal {
             self.signal(signal);
+        }
+    }
+
+    /// Does with a signal what a shell expects of a job, for the command and for us.
+    pub(crate) fn pass_on(self, signal: Signal) {
+        match signal {
+            Signal::SIGCHLD => self.follow_stop(),
+            Signal::SIGTSTP => {
+                self.forward(signal);
+                wait::stop_ourselves();
+            }
+            Signal::SIGCONT if self.has_terminal() => self.hand_terminal(),
+            signal => self.forward(signal),
+        }
+    }
+
+    /// Stops us if a command that has the terminal was stopped, so that the shell gets its terminal back.
+    fn follow_stop(self) {
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        let stopped = waitid(Id::Pid(self.leader), flags);
+        if self.has_terminal() && matches!(stopped, Ok(WaitStatus::Stopped(..))) {
+            self.take_terminal();
+            wait::stop_ourselves();
+            self.hand_terminal();
         }
     }
 
@@ -102,13 +127,13 @@ impl Group {
         killpg(self.leader, None) != Err(Errno::ESRCH)
     }
 
-    pub(super) fn has_terminal(self) -> bool {
+    fn has_terminal(self) -> bool {
         self.grouping == Grouping::Foreground
     }
 
     /// Makes the attempt the foreground group, unless the shell has put us into the background. A command that tried to
     /// read before that was stopped, and is continued.
-    pub(super) fn hand_terminal(self) {
+    fn hand_terminal(self) {
         if self.has_terminal() {
             if is_foreground(getpgrp()) {
                 set_foreground(self.leader);
@@ -117,7 +142,7 @@ impl Group {
         }
     }
 
-    pub(super) fn take_terminal(self) {
+    pub(crate) fn take_terminal(self) {
         if self.has_terminal() && is_foreground(self.leader) {
             set_foreground(getpgrp());
         }

@@ -117,7 +117,7 @@ pub(super) fn exit_code(end: &End) -> u8 {
 }
 
 /// The failure of a command that could not be started, and its exit code.
-pub(super) fn not_started(error: &io::Error) -> (Failure, u8) {
+pub(crate) fn not_started(error: &io::Error) -> (Failure, u8) {
     let passes = is_shortage(error) || error.kind() == io::ErrorKind::ExecutableFileBusy;
     let class = if passes { Class::Transient } else { Class::Permanent };
     let code = match error.kind() {

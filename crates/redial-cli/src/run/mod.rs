@@ -21,10 +21,11 @@ mod wait;
 
 pub(crate) use args::Args;
 pub(crate) use attempt::Status;
-pub(crate) use group::Group;
-pub(crate) use judge::{Codes, Rules, is_missing};
-pub(crate) use signals::is_ignored;
+pub(crate) use group::{Group, Grouping};
+pub(crate) use judge::{Codes, Rules, is_missing, not_started};
+pub(crate) use signals::{Signals, is_ignored};
 pub(crate) use spool::unnamed_file;
+pub(crate) use wait::{ready, stop_ourselves};
 
 use std::env;
 use std::io;
@@ -38,11 +39,9 @@ use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Ve
 use crate::failed::Failed;
 use attempt::{End, Setting};
 use budget::{Account, LockWait};
-use group::Grouping;
 use log::Log;
 use output::Routes;
 use scan::Patterns;
-use signals::Signals;
 use stdin::Stdin;
 use wait::Interrupted;
 

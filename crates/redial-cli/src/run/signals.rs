@@ -29,7 +29,7 @@ pub(super) fn is_ending(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)
 }
 
-pub(super) struct Signals {
+pub(crate) struct Signals {
     woken: UnixStream,
     flags: Vec<(Signal, Arc<AtomicBool>)>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Installs the handlers. A signal that was ignored stays ignored, here and in the command: `nohup` ignores SIGHUP, and
     /// a shell ignores SIGINT in background jobs. SIGTERM is always handled, so that one signal can end us.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let (woken, wake) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let ignored = ignored();
@@ -55,12 +55,12 @@ impl Signals {
         Ok(Self { woken, flags })
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.woken.as_fd()
     }
 
     /// The signals that arrived since the last call.
-    pub(super) fn take(&mut self) -> Vec<Signal> {
+    pub(crate) fn take(&mut self) -> Vec<Signal> {
         let mut bytes = [0; 64];
         // The pipe is emptied before the flags are read, so that a signal in between wakes the loop again.
         while matches!(self.woken.read(&mut bytes), Ok(1..)) {}

@@ -26,7 +26,7 @@ impl From<io::Error> for Interrupted {
 }
 
 /// Waits until a descriptor is ready, or until the time.
-pub(super) fn ready(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<()> {
+pub(crate) fn ready(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<()> {
     match poll(fds, timeout(until)) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -77,7 +77,7 @@ pub(super) fn ending_signal(signals: &mut Signals) -> Option<Signal> {
 }
 
 /// Stops this process, as a shell expects of a job after SIGTSTP. SIGCONT wakes it.
-pub(super) fn stop_ourselves() {
+pub(crate) fn stop_ourselves() {
     // A failure has no remedy.
     let _ = kill(getpid(), Signal::SIGSTOP);
 }

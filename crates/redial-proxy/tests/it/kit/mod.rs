@@ -11,7 +11,7 @@ use std::{env, fs, process};
 use redial_policy::file::{Address, File};
 use redial_proxy::Proxy;
 
-pub(crate) use upstream::Upstream;
+pub(crate) use upstream::{Accepted, Upstream};
 pub(crate) use wire::{Message, Wire};
 
 /// Longer than anything takes unless it hangs.

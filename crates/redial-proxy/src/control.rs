@@ -1,0 +1,131 @@
+//! Changes of a proxy that runs: another file, other addresses of a name.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redial_policy::file::{Address, File, Upstream};
+use tokio::sync::Notify;
+
+use crate::error::StartError;
+use crate::listen::{Bound, Listener};
+use crate::options::{Line, Log, Options, Source};
+use crate::resolve::Resolved;
+use crate::shared::Shared;
+use crate::sockets::Sockets;
+use crate::threads::Doors;
+use crate::world::World;
+
+pub(crate) struct Control {
+    pub(crate) shared: Arc<Shared>,
+    /// Notified when there is another world.
+    pub(crate) changed: Notify,
+    /// Notified when the last request has ended.
+    pub(crate) ended: Notify,
+    pub(crate) source: Option<Source>,
+    log: Option<Arc<Log>>,
+    sockets: Sockets,
+    doors: Doors,
+    /// Locked during a change, so that there is one at a time.
+    listeners: Mutex<Vec<Arc<Listener>>>,
+}
+
+impl Control {
+    pub(crate) fn new(shared: Arc<Shared>, doors: Doors, options: Options) -> Self {
+        let Options { sockets, source, log } = options;
+        let (changed, ended, listeners) = (Notify::new(), Notify::new(), Mutex::default());
+        Self { shared, changed, ended, source, log, sockets, doors, listeners }
+    }
+
+    pub(crate) fn reload(&self, file: &File) -> Result<(), StartError> {
+        let mut listeners = self.listeners();
+        let old = self.shared.world.load();
+        // What concerns the process stays as it is.
+        let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
+        let world = World::new(file, &self.shared.memory, &old)?;
+        let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
+        let new = file.upstreams.iter().filter(is_new).map(|it| Bound::new(it, &self.sockets));
+        let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
+        self.replace(world);
+        listeners.retain(|known| {
+            let upstream = file.upstreams.iter().find(|upstream| known.fits(upstream));
+            match upstream {
+                Some(upstream) => known.lead_to(upstream),
+                None => self.doors.close(known),
+            }
+            upstream.is_some()
+        });
+        self.add(&mut listeners, new);
+        Ok(())
+    }
+
+    /// Reads the file again, and logs what follows.
+    pub(crate) fn reread(&self) {
+        let Some(source) = &self.source else { return };
+        let old = self.shared.world.load();
+        let path = source.path.display();
+        let file = match (source.read)() {
+            Ok(file) => file,
+            Err(error) => return self.refused(&error),
+        };
+        match self.reload(&file) {
+            Ok(()) => self.event("reloaded", format!("{path}: reloaded")),
+            Err(error) => return self.refused(&format!("{path}: {error}")),
+        }
+        if file.proxy != old.file.proxy {
+            let message = format!("{path}: changes of [proxy] take effect after a restart");
+            self.event("restart", message);
+        }
+    }
+
+    fn refused(&self, error: &str) {
+        self.event("refused", format!("the new file is not used: {error}"));
+    }
+
+    /// Uses the addresses that names have now, unless the file has changed meanwhile.
+    pub(crate) fn resolve(&self) {
+        let generation = self.shared.world.generation();
+        let old = self.shared.world.load();
+        let resolved = Resolved::look_up(&old.file, &old.resolved);
+        if resolved == old.resolved {
+            return;
+        }
+        let _listeners = self.listeners();
+        if self.shared.world.generation() != generation {
+            return;
+        }
+        match World::with(&old.file, resolved, &self.shared.memory, &old) {
+            Ok(world) => self.replace(world),
+            Err(error) => self.event("refused", format!("new addresses are not used: {error}")),
+        }
+    }
+
+    fn replace(&self, world: World) {
+        self.shared.world.replace(world);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn open(&self, bound: Vec<Bound>) {
+        self.add(&mut self.listeners(), bound);
+    }
+
+    fn add(&self, listeners: &mut Vec<Arc<Listener>>, bound: Vec<Bound>) {
+        for bound in bound {
+            listeners.push(Arc::clone(&bound.listener));
+            self.doors.open(bound);
+        }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<Listener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<(String, Address)> {
+        let named = |it: &Arc<Listener>| (it.upstream().to_string(), it.address.clone());
+        self.listeners().iter().map(named).collect()
+    }
+
+    pub(crate) fn event(&self, name: &'static str, message: String) {
+        if let Some(log) = &self.log {
+            log(Line::Event { name, message });
+        }
+    }
+}

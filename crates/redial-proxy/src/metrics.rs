@@ -1,0 +1,110 @@
+//! The page of metrics: those of the library for each upstream, and the proxy's own.
+
+use std::fmt::Write as _;
+
+use metrics_exporter_prometheus::formatting::sanitize_label_value;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+use redial::telemetry::{self, Publisher, Registry};
+
+use crate::endpoint::Endpoint;
+use crate::shared::Shared;
+use crate::world::World;
+
+pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
+    publisher: Publisher,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let buckets = telemetry::buckets().into_iter();
+        let exporter = buckets.fold(PrometheusBuilder::new(), |exporter, (name, bounds)| {
+            // Fails only for empty buckets.
+            let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
+            set.unwrap_or_else(|_| PrometheusBuilder::new())
+        });
+        Self { recorder: exporter.build_recorder(), publisher: Publisher::default() }
+    }
+
+    pub(crate) fn render(&mut self, shared: &Shared) -> String {
+        Registry::global().publish_to(&self.recorder, &mut self.publisher);
+        let handle = self.recorder.handle();
+        handle.run_upkeep();
+        let mut page = handle.render();
+        let world = shared.world.load();
+        single(
+            &mut page,
+            "redial_proxy_connections",
+            "gauge",
+            "Open connections of callers.",
+            shared.open() as u64,
+        );
+        let dropped = shared.access.as_ref().map_or(0, |access| access.dropped());
+        let help = "Lines of the access log that were dropped.";
+        single(&mut page, "redial_proxy_access_log_dropped_total", "counter", help, dropped);
+        for family in FAMILIES {
+            endpoints(&mut page, &world, family);
+        }
+        page
+    }
+}
+
+/// A metric of every endpoint.
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&Endpoint) -> u64,
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "redial_endpoint_requests_total",
+        kind: "counter",
+        help: "Attempts sent to an endpoint.",
+        value: |endpoint| endpoint.load.counts().0,
+    },
+    Family {
+        name: "redial_endpoint_failures_total",
+        kind: "counter",
+        help: "Attempts without a response, or with a 5xx.",
+        value: |endpoint| endpoint.load.counts().1,
+    },
+    Family {
+        name: "redial_endpoint_inflight_requests",
+        kind: "gauge",
+        help: "Attempts in flight at an endpoint.",
+        value: |endpoint| endpoint.load.in_flight().into(),
+    },
+    Family {
+        name: "redial_endpoint_healthy",
+        kind: "gauge",
+        help: "1, or 0 while the active check fails.",
+        value: |endpoint| endpoint.is_healthy().into(),
+    },
+];
+
+fn head(page: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn single(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    head(page, name, kind, help);
+    let _ = writeln!(page, "{name} {value}\n");
+}
+
+fn endpoints(page: &mut String, world: &World, family: &Family) {
+    let Family { name, kind, help, value } = family;
+    head(page, name, kind, help);
+    for upstream in &world.upstreams {
+        for endpoint in &upstream.endpoints.all {
+            let labels = [&*upstream.name, &endpoint.name].map(sanitize_label_value);
+            let [upstream, label] = labels;
+            let value = value(endpoint);
+            let _ =
+                writeln!(page, "{name}{{upstream=\"{upstream}\",endpoint=\"{label}\"}} {value}");
+        }
+    }
+    page.push('\n');
+}
