@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, fs};
 
-use redial_policy::file::{Address, File};
+use redial_policy::file::Address;
 use redial_proxy::Proxy;
 
-use crate::kit::{Directory, GET, OK, Upstream, Wire};
+use crate::kit::{Directory, GET, OK, Upstream, Wire, read};
 
 /// The variable with the file of the proxy that this process has to run.
 const FILE: &str = "REDIAL_PROXY_TEST_FILE";
@@ -108,7 +108,7 @@ impl Drop for Process {
 }
 
 fn run(path: &Path) -> io::Result<()> {
-    let read = || File::read(&fs::read_to_string(path).unwrap());
+    let read = || read(&fs::read_to_string(path).unwrap());
     let proxy = Proxy::start(&read().unwrap()).unwrap();
     let mut stdout = io::stdout();
     write!(stdout, "listens on")?;
