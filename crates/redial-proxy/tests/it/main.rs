@@ -5,6 +5,7 @@
 mod cancel;
 mod chaos;
 mod crowd;
+mod endings;
 mod endpoints;
 mod envoy;
 mod forward;

@@ -91,7 +91,7 @@ impl Request {
         let bytes = if has_body { content(number, size(draw >> 24)) } else { Vec::new() };
         let wanted = if kind == Kind::Keyed { 100 } else { size(draw) };
         let is_chunked =
-            kind == Kind::PostChunked || kind == Kind::LeavesInRequest && draw % 2 == 0;
+            kind == Kind::PostChunked || kind == Kind::LeavesInRequest && draw.is_multiple_of(2);
         Self { number, kind, bytes, wanted, is_chunked }
     }
 
@@ -126,7 +126,7 @@ impl Request {
                 wire.reset();
                 return End::Left;
             }
-            Kind::LeavesInResponse if self.number % 3 == 0 => return End::Left,
+            Kind::LeavesInResponse if self.number.is_multiple_of(3) => return End::Left,
             _ => {}
         }
         let head = match wire.head() {

@@ -36,7 +36,7 @@ pub(super) fn text(live: u16, closed: u16) -> String {
               timeout: 60s
               retry_policy:
                 retry_on: {condition}
-                num_retries: 2
+                num_retries: 2 # tidy-allow: the name in Envoy's API
                 per_try_timeout: {timeout}
                 retriable_status_codes: {codes}
                 retry_back_off: {{ base_interval: 0.001s, max_interval: 0.005s }}"
@@ -78,7 +78,7 @@ fn cluster(name: &str, port: u16) -> String {
         "
   - name: {name}
     connect_timeout: 30s
-    circuit_breakers: {{ thresholds: [{{ max_retries: 1000 }}] }}
+    circuit_breakers: {{ thresholds: [{{ max_retries: 1000 }}] }} # tidy-allow: the name in Envoy's API
     load_assignment:
       cluster_name: {name}
       endpoints:

@@ -99,7 +99,7 @@ const INTRODUCTION: &str = "\
 # The sidecar and Envoy
 
 A retry policy of Envoy that `redial import` has read makes the same attempts here. The table has the number of attempts that an upstream
-saw when it treated every request in the same way, for each of Envoy's conditions (`retry_on`) with `num_retries: 2`, and the status that
+saw when it treated every request in the same way, for each of Envoy's conditions (`retry_on`) and three attempts, and the status that
 the caller got. It is the result of a test with Envoy 1.40.0 beside the sidecar, `cargo xtask test -- envoy`. `retriable-status-codes` lists
 429 and 502.
 
