@@ -1,6 +1,6 @@
 //! Which command is to run? A few commands do not need a crate for arguments.
 
-use crate::prove::{PROOFS, Proof, ROUNDS};
+use crate::prove::{MINUTES, PROOFS, Proof, ROUNDS};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -17,6 +17,9 @@ usage: cargo xtask <command>
                          run the durable queue under random faults on both stores, and compare what
                          was acknowledged with what took effect; --seed repeats the plan of a run
   prove fleet            run 200 processes with one budget through the loss of their Redis
+  prove proxy [--seed N] [--minutes N]
+                         run the sidecar between upstreams and callers that fail in every way, and
+                         check that each response belongs to its request; 10 minutes by default
   ci                     fmt, tidy, clippy, features, docs, test: what a change must pass
   --help                 print this";
 
@@ -108,14 +111,15 @@ fn prove(args: &[String]) -> Result<Command, String> {
             Some(arg) => Err(format!("unexpected argument `{arg}`: `prove fleet` takes none")),
         };
     }
-    let (mut seed, mut rounds) = (None, None);
+    let length = if name == "proxy" { "--minutes" } else { "--rounds" };
+    let (mut seed, mut many) = (None, None);
     while let Some((option, rest)) = options.split_first() {
         let target = match option.as_str() {
             "--seed" => &mut seed,
-            "--rounds" => &mut rounds,
+            option if option == length => &mut many,
             _ => {
                 return Err(format!(
-                    "unexpected argument `{option}`: `prove {name}` takes --seed N and --rounds N"
+                    "unexpected argument `{option}`: `prove {name}` takes --seed N and {length} N"
                 ));
             }
         };
@@ -126,8 +130,12 @@ fn prove(args: &[String]) -> Result<Command, String> {
         *target = Some(number.map_err(|_| format!("`{option} {value}`: not a number"))?);
         options = rest;
     }
-    if rounds == Some(0) {
-        return Err("`--rounds 0`: at least one round is needed".to_owned());
+    if many == Some(0) {
+        let unit = length.trim_start_matches('-').trim_end_matches('s');
+        return Err(format!("`{length} 0`: at least one {unit} is needed"));
     }
-    Ok(Command::Prove(Proof::Queue { seed, rounds: rounds.unwrap_or(ROUNDS) }))
+    Ok(Command::Prove(match name.as_str() {
+        "proxy" => Proof::Proxy { seed, minutes: many.unwrap_or(MINUTES) },
+        _ => Proof::Queue { seed, rounds: many.unwrap_or(ROUNDS) },
+    }))
 }

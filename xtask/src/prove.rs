@@ -9,10 +9,13 @@ use crate::cargo::{cargo, status};
 use crate::setup::{self, Use};
 
 /// The names of all proofs.
-pub const PROOFS: &[&str] = &["queue", "fleet"];
+pub const PROOFS: &[&str] = &["queue", "fleet", "proxy"];
 
 /// How many rounds the proof of the queue has on each store by default: one to two minutes.
 pub const ROUNDS: u64 = 40;
+
+/// How long the proof of the proxy takes by default.
+pub const MINUTES: u64 = 10;
 
 /// A proof, with its settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +29,13 @@ pub enum Proof {
     },
     /// Two hundred processes with one budget, whose Redis is killed and restarted.
     Fleet,
+    /// The proxy between upstreams and callers that fail in every way.
+    Proxy {
+        /// Random if there is none.
+        seed: Option<u64>,
+        /// How long.
+        minutes: u64,
+    },
 }
 
 /// Runs a proof and returns its exit code.
@@ -34,30 +44,41 @@ pub fn run(proof: &Proof) -> Result<u8, String> {
     let mut command = match *proof {
         Proof::Queue { seed, rounds } => queue(seed.unwrap_or_else(random_seed), rounds),
         Proof::Fleet => {
-            let mut command = tests("fleet_proof");
+            let mut command = tests("redial-cli", "fleet_proof");
             command.env("REDIAL_PROVE_FLEET", "1");
             command
         }
+        Proof::Proxy { seed, minutes } => proxy(seed.unwrap_or_else(random_seed), minutes),
     };
     Ok(u8::from(!status(&mut command)?.success()))
 }
 
 fn queue(seed: u64, rounds: u64) -> Command {
-    println!(
-        "seed {seed}; to repeat the plan: cargo xtask prove queue --seed {seed} --rounds {rounds}"
-    );
-    println!(
-        "The seed decides which faults happen when; how the processes interleave differs each time."
-    );
-    let mut command = tests("queue_faults::prove::");
+    announce(seed, &format!("queue --seed {seed} --rounds {rounds}"));
+    let mut command = tests("redial-cli", "queue_faults::prove::");
     command.env("REDIAL_PROVE_SEED", seed.to_string());
     command.env("REDIAL_PROVE_ROUNDS", rounds.to_string());
     command
 }
 
+fn proxy(seed: u64, minutes: u64) -> Command {
+    announce(seed, &format!("proxy --seed {seed} --minutes {minutes}"));
+    let mut command = tests("redial-proxy", "chaos::");
+    command.env("REDIAL_PROVE_SEED", seed.to_string());
+    command.env("REDIAL_PROVE_MINUTES", minutes.to_string());
+    command
+}
+
+fn announce(seed: u64, arguments: &str) {
+    println!("seed {seed}; to repeat the plan: cargo xtask prove {arguments}");
+    println!(
+        "The seed decides which faults happen when; how the processes interleave differs each time."
+    );
+}
+
 /// One test after the other, so that each has the machine for itself.
-fn tests(filter: &str) -> Command {
-    let mut command = cargo("test --package redial-cli --all-features --test it".split(' '));
+fn tests(package: &str, filter: &str) -> Command {
+    let mut command = cargo(["test", "--package", package, "--all-features", "--test", "it"]);
     command.args(["--", "--nocapture", "--test-threads=1", filter]);
     command
 }

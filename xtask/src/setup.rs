@@ -85,6 +85,20 @@ pub const TOOLS: &[Tool] = &[
         service: None,
     },
     Tool {
+        package: "nodejs",
+        program: "node",
+        why: "tests of the sidecar use it as a client and as a server",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
+        package: "curl",
+        program: "curl",
+        why: "tests of the sidecar use it as a client",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
         package: "valgrind",
         program: "valgrind",
         why: "`cargo xtask bench` counts instructions with it",

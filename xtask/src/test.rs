@@ -20,7 +20,7 @@ use crate::{envoy, examples};
 
 /// Crates whose tests wait for processes, servers and timers most of the time. The tests of the others compute, and
 /// run one crate after the other.
-const WAITING: [&str; 3] = ["redial", "redial-cli", "redial-queue"];
+const WAITING: [&str; 4] = ["redial", "redial-cli", "redial-proxy", "redial-queue"];
 
 /// How many tests that wait run at once on each processor.
 const WAITING_PER_PROCESSOR: usize = 2;

@@ -1,6 +1,7 @@
 //! The bodies of requests and responses on their way through the proxy.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::{fmt, mem};
 
@@ -12,6 +13,7 @@ use redial::http::{Answer, BoxError, Replay};
 
 use crate::limits;
 use crate::pool::ResponseBody;
+use crate::pulse::Pulse;
 use crate::timer::Timer;
 
 /// The body of an attempt.
@@ -28,11 +30,16 @@ pub(crate) enum Inbound {
 pub(crate) struct Arriving {
     body: Incoming,
     paused: Timer,
+    /// Told of the end. `None` for a request without a body.
+    pulse: Option<Arc<Pulse>>,
 }
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming) -> Self {
-        Self { body, paused: Timer::default() }
+    pub(crate) fn new(body: Incoming, pulse: &Arc<Pulse>) -> Self {
+        let has_body = !body.is_end_stream();
+        pulse.set_arriving(has_body);
+        let pulse = has_body.then(|| Arc::clone(pulse));
+        Self { body, paused: Timer::default(), pulse }
     }
 }
 
@@ -45,8 +52,13 @@ impl Body for Arriving {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if frame.is_ready() {
+        if let Poll::Ready(read) = &frame {
             self.paused.stop();
+            if (read.is_none() || self.body.is_end_stream())
+                && let Some(pulse) = &self.pulse
+            {
+                pulse.set_arriving(false);
+            }
         } else if self.paused.poll(limits::REQUEST_BODY, cx).is_ready() {
             return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
         }

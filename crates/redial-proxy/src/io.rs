@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
 use crate::limits;
-use crate::serve::Pulse;
+use crate::pulse::Pulse;
 use crate::timer::Timer;
 
 #[derive(Debug)]

@@ -23,6 +23,7 @@ mod names;
 mod options;
 mod pool;
 mod proxy;
+mod pulse;
 mod resolve;
 mod route;
 mod serve;

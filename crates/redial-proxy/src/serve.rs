@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -15,18 +14,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::TokioIo;
-use pin_project_lite::pin_project;
 use redial::http::BoxError;
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 
 use crate::access::Entry;
 use crate::answer::{self, Refusal};
 use crate::body::{Arriving, Outbound};
-use crate::clock;
 use crate::guard::{self, Wants};
 use crate::io::Stream;
 use crate::limits;
 use crate::pool::UpgradedSlot;
+use crate::pulse::{Pulse, Watch};
 use crate::shared::{Admitted, Shared};
 use crate::stack::{Call, Stack};
 use crate::tunnel;
@@ -116,14 +114,16 @@ async fn respond(
         Ok(forwarded) => forwarded.response(&caller).await,
         Err(refusal) => refusal.response(),
     };
-    if caller.shared.drain.has_started() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    // hyper closes a connection whose request was not read, but does not say so.
+    let is_last = caller.shared.drain.has_started() || caller.pulse.is_arriving();
+    if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(entry) = &mut entry {
         entry.answered(&response);
     }
     let pulse = Arc::clone(&caller.pulse);
-    Ok(response.map(|body| Returned { body, pulse, _entry: entry }))
+    Ok(response.map(|body| Returned { body, pulse, broken: None, _entry: entry }))
 }
 
 /// A request that was accepted.
@@ -154,7 +154,7 @@ impl Caller {
         if let Some(entry) = entry {
             entry.forwarded(upstream, &parts);
         }
-        let mut request = Request::from_parts(parts, Arriving::new(body));
+        let mut request = Request::from_parts(parts, Arriving::new(body, &self.pulse));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
@@ -181,86 +181,12 @@ impl Forwarded {
     }
 }
 
-/// What a connection of a caller is doing. Shared by its stream, its requests and its watch.
-#[derive(Debug, Default)]
-pub(crate) struct Pulse {
-    phase: AtomicU8,
-    /// How many requests have begun.
-    requests: AtomicU32,
-}
-
-/// Waiting for the first head, or in the middle of any head.
-const HEAD: u8 = 0;
-const BUSY: u8 = 1;
-/// Between two requests.
-const IDLE: u8 = 2;
-
-impl Pulse {
-    /// Bytes have arrived.
-    pub(crate) fn read(&self) {
-        if self.phase.load(Ordering::Relaxed) == IDLE {
-            self.phase.store(HEAD, Ordering::Relaxed);
-        }
-    }
-
-    fn is_busy(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == BUSY
-    }
-
-    fn begin(&self) {
-        self.phase.store(BUSY, Ordering::Relaxed);
-        self.requests
-            .store(self.requests.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        self.phase.store(IDLE, Ordering::Relaxed);
-    }
-}
-
-pin_project! {
-    /// Ends a connection whose head does not arrive, or that is idle for too long. Its timer is set when a head is late and
-    /// when it expires, but not for each request.
-    struct Watch {
-        #[pin]
-        sleep: Sleep,
-        // Whether the timer runs for a head.
-        for_head: bool,
-        // How many requests had begun when the timer was set.
-        requests: u32,
-    }
-}
-
-impl Watch {
-    fn new() -> Self {
-        Self { sleep: sleep(limits::HEAD), for_head: false, requests: 0 }
-    }
-
-    fn poll(self: Pin<&mut Self>, pulse: &Pulse, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        let phase = pulse.phase.load(Ordering::Relaxed);
-        let is_late_head = phase == HEAD && !*this.for_head;
-        if !is_late_head && !this.sleep.is_elapsed() {
-            *this.for_head &= phase == HEAD;
-            return Poll::Pending;
-        }
-        let requests = pulse.requests.load(Ordering::Relaxed);
-        let is_idle = phase == IDLE && requests == *this.requests;
-        if !is_late_head && (is_idle || *this.for_head) {
-            return Poll::Ready(());
-        }
-        let limit = if is_late_head { limits::HEAD } else { limits::IDLE_CALLER };
-        *this.for_head = is_late_head;
-        *this.requests = requests;
-        this.sleep.as_mut().reset(clock::now() + limit);
-        this.sleep.poll(cx)
-    }
-}
-
 /// The body of a response, which tells when it has been written.
 struct Returned {
     body: Outbound,
     pulse: Arc<Pulse>,
+    /// Why the body broke off. hyper drops what it has not written when a body fails, so it first gets a turn to write.
+    broken: Option<BoxError>,
     /// Logged at the end.
     _entry: Option<Entry>,
 }
@@ -279,7 +205,17 @@ impl Body for Returned {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.broken.is_some() {
+            return Poll::Ready(self.broken.take().map(Err));
+        }
+        match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Err(error)) => {
+                self.broken = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => Poll::Ready(frame),
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The command line.
 
 use xtask::args::{Command, parse};
-use xtask::prove::{Proof, ROUNDS};
+use xtask::prove::{MINUTES, Proof, ROUNDS};
 
 fn check(line: &str) -> Result<Command, String> {
     parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -49,18 +49,24 @@ fn a_proof_has_a_seed_and_rounds() {
     assert_eq!(check("prove queue"), queue(None, ROUNDS));
     assert_eq!(check("prove queue --seed 7"), queue(Some(7), ROUNDS));
     assert_eq!(check("prove queue --rounds 3 --seed 7"), queue(Some(7), 3));
+    let proxy = |seed, minutes| Ok(Command::Prove(Proof::Proxy { seed, minutes }));
+    assert_eq!(check("prove proxy"), proxy(None, MINUTES));
+    assert_eq!(check("prove proxy --seed 7 --minutes 2"), proxy(Some(7), 2));
     assert_eq!(check("prove fleet"), Ok(Command::Prove(Proof::Fleet)));
 }
 
 #[test]
 fn a_wrong_proof_is_named() {
     let wrong = |line: &str, message: &str| assert_eq!(check(line), Err(message.to_owned()));
-    wrong("prove", "`prove` needs the name of a proof; the proofs are: queue, fleet");
-    wrong("prove all", "unknown proof `all`; the proofs are: queue, fleet");
+    wrong("prove", "`prove` needs the name of a proof; the proofs are: queue, fleet, proxy");
+    wrong("prove all", "unknown proof `all`; the proofs are: queue, fleet, proxy");
     wrong("prove fleet 3", "unexpected argument `3`: `prove fleet` takes none");
     wrong("prove queue --seed", "`--seed` needs a number");
     wrong("prove queue --seed x", "`--seed x`: not a number");
     wrong("prove queue --rounds 0", "`--rounds 0`: at least one round is needed");
+    wrong("prove proxy --minutes 0", "`--minutes 0`: at least one minute is needed");
+    let takes = "unexpected argument `--rounds`: `prove proxy` takes --seed N and --minutes N";
+    wrong("prove proxy --rounds 7", takes);
     let takes = "unexpected argument `7`: `prove queue` takes --seed N and --rounds N";
     wrong("prove queue 7", takes);
 }

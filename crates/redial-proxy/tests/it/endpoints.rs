@@ -56,7 +56,7 @@ fn endpoints_that_fail_are_ejected_and_then_the_error_says_so() {
 fn a_slow_endpoint_gets_few_requests() {
     let slow = Upstream::new(|accepted| {
         while accepted.request().is_some() {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_secs(1));
             accepted.respond(OK);
         }
     });

@@ -3,12 +3,19 @@
 #![allow(clippy::disallowed_methods, reason = "scripted upstreams are slow in real time")]
 
 mod cancel;
+mod chaos;
+mod crowd;
+mod endings;
 mod endpoints;
+mod envoy;
 mod forward;
+mod keys;
 mod kit;
 mod layers;
 mod lifecycle;
 mod limits;
+mod process;
+mod programs;
 mod safety;
 mod start;
 mod tls;

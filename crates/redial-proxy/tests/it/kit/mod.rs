@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, process};
 
-use redial_policy::file::{Address, File};
+use redial_policy::Problem;
+use redial_policy::file::{AccessLog, Address, File};
 use redial_proxy::Proxy;
 
-pub(crate) use upstream::Upstream;
+pub(crate) use upstream::{Accepted, Upstream};
 pub(crate) use wire::{Message, Wire};
 
 /// Longer than anything takes unless it hangs.
@@ -51,11 +52,16 @@ impl Running {
     }
 }
 
+/// A file without an access log, and without an admin address unless it has one: proxies of other tests run beside it.
 pub(crate) fn file(text: &str) -> File {
-    let mut file = File::read(text).unwrap_or_else(|problem| panic!("{problem}"));
-    // Its default is one port for all.
-    file.proxy.admin = None;
-    file
+    read(text).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+pub(crate) fn read(text: &str) -> Result<File, Problem> {
+    let mut file = File::read(text)?;
+    file.proxy.admin = file.proxy.admin.filter(|_| text.contains("admin"));
+    file.proxy.log = AccessLog::None;
+    Ok(file)
 }
 
 pub(crate) fn port(proxy: &Proxy, upstream: &str) -> u16 {

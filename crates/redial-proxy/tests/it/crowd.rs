@@ -1,0 +1,69 @@
+//! As many callers as the proxy accepts by default.
+#![allow(clippy::disallowed_methods, reason = "waits for another process")]
+
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::kit::{GET, OK, Upstream, Wire};
+use crate::process::Process;
+
+const CONNECTIONS: usize = 10_000;
+const THREADS: usize = 8;
+
+/// This process and that of the proxy each have one end of every connection.
+fn allow_descriptors() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let needed = CONNECTIONS as u64 + 1_000;
+    assert!(most >= needed, "the limit of open files is {most}: raise it to {needed} (ulimit -Hn)");
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+}
+
+fn ask(caller: &mut Wire) {
+    caller.send(GET);
+    assert_eq!(caller.response().text(), "ok");
+}
+
+/// Opens connections that stay open, with a request on each.
+fn crowd(port: u16) -> Vec<Wire> {
+    let open = move || {
+        let mut caller = Wire::connect(port);
+        ask(&mut caller);
+        caller
+    };
+    thread::scope(|scope| {
+        let opening = || (0..CONNECTIONS / THREADS).map(|_| open()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(opening)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn ten_thousand_callers_are_answered_and_leave_nothing_behind() {
+    allow_descriptors();
+    let upstream = Upstream::always(OK);
+    let text = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port);
+    let process = Process::start("crowd", &text);
+    let port = process.port("app");
+    let before = (process.descriptors(), process.resident());
+    let mut callers = crowd(port);
+    let more = process.descriptors() - before.0;
+    assert!((CONNECTIONS..=CONNECTIONS + 2 * THREADS).contains(&more), "{more} more descriptors");
+    // The oldest are still served.
+    callers.iter_mut().for_each(ask);
+    let each = ((process.resident() - before.1) << 10) / CONNECTIONS as u64;
+    assert!(each < 32 << 10, "a connection takes {each} bytes");
+    drop(callers);
+    let now = || (process.descriptors(), process.resident());
+    let is_as_before =
+        |(descriptors, resident)| descriptors <= before.0 + 1 && resident < before.1 + (16 << 10);
+    for _ in 0..300 {
+        if is_as_before(now()) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(is_as_before(now()), "(descriptors, KiB) before: {before:?}, after: {:?}", now());
+    process.end();
+}
