@@ -16,6 +16,7 @@ mod peers;
 mod proxy;
 mod queue;
 mod queue_faults;
+mod readme;
 mod redis;
 mod run;
 mod sim;
