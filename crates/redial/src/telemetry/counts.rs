@@ -177,7 +177,7 @@ impl Counts {
         let load = |counter: &AtomicU64| counter.load(Relaxed);
         let (mut answered, mut failed, mut delays) = (Times::none(), Times::none(), Times::none());
         self.delays.add_to(&mut delays);
-        // Ended attempts are read before started ones, so that there are never more of them.
+        // What ended is read before what began, so that there is never more of it.
         for stripe in &self.stripes {
             stripe.answered.add_to(&mut answered);
             stripe.failed.add_to(&mut failed);
@@ -189,6 +189,7 @@ impl Counts {
         let dropped: u64 = self.stripes.iter().map(|stripe| load(&stripe.dropped)).sum();
         let mut stops = self.stops.each_ref().map(load);
         stops[Stop::Cancelled as usize] += dropped;
+        let per_call = self.sum_per_call(fast + dropped);
         let totals = self.totals();
         Sums {
             calls: [totals.calls - totals.inherited, totals.inherited],
@@ -199,7 +200,7 @@ impl Counts {
             retries: self.retries.each_ref().map(load),
             stops,
             delays,
-            per_call: self.sum_per_call(fast + dropped),
+            per_call,
             exhausted: load(&self.exhausted),
             moved: [0, 1, 2]
                 .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
