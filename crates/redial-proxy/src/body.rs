@@ -23,7 +23,7 @@ pub(crate) type RequestBody = Replay<Inbound>;
 pub(crate) enum Inbound {
     Streamed(Arriving),
     /// Read by the idempotency layer, if the request has a key.
-    Keyed(idempotency::Body<Arriving>),
+    Keyed(Box<idempotency::Body<Arriving>>),
 }
 
 /// A body that arrives, with a limit on its pauses.

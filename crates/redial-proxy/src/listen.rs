@@ -216,8 +216,10 @@ impl Accepted {
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
         let Self { socket, upstream, admitted } = self;
         let Ok(socket) = socket.join() else { return };
-        let tls = shared.world.load().upstream(&upstream).and_then(|it| it.acceptor.clone());
-        let stream = match tls {
+        // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
+        let acceptor = shared.world.load().upstream(&upstream).map(|it| it.acceptor.clone());
+        let Some(acceptor) = acceptor else { return };
+        let stream = match acceptor {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
                 Ok(Ok(stream)) => Stream::tls(tokio_rustls::TlsStream::Server(stream)),

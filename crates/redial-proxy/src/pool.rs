@@ -69,11 +69,11 @@ impl Pool {
         Some(idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The connection that became idle last, if it is still open.
+    /// The connection that became idle last, if it has not expired.
     fn take(&self) -> Option<Box<Wire>> {
         loop {
-            let mut idle = self.idle()?.pop()?;
-            if !idle.is_expired() && idle.wire.is_reusable() {
+            let idle = self.idle()?.pop()?;
+            if !idle.is_expired() {
                 return Some(idle.wire);
             }
         }
@@ -257,7 +257,7 @@ impl Drop for ResponseBody {
         if (self.has_ended || self.incoming.is_end_stream())
             && let Link::Polled(mut wire) = self.take_link()
             && self.ticks > 0
-            && wire.is_done()
+            && wire.is_reusable()
         {
             self.lease.endpoint().pool.put(wire, self.ticks);
         }

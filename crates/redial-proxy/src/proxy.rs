@@ -20,12 +20,12 @@ use crate::tend;
 use crate::threads::Threads;
 use crate::world::World;
 
-/// A proxy that runs. It ends after [`drain`](Self::drain).
+/// A proxy that runs, until it is [drained](Self::drain) or dropped.
 pub struct Proxy {
     control: Arc<Control>,
     threads: Threads,
     /// The thread of everything that is not a request.
-    tending: JoinHandle<()>,
+    tending: Option<JoinHandle<()>>,
     admin: Option<Address>,
 }
 
@@ -66,9 +66,10 @@ impl Proxy {
         let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, doors)| {
             let control = Arc::new(Control::new(Arc::clone(&shared), doors, options));
             let tending = start_tending(Arc::clone(&control), admin)?;
-            Ok(Self { control, threads, tending, admin: address })
+            Ok(Self { control, threads, tending: Some(tending), admin: address })
         });
         let proxy = started.map_err(|error| {
+            // Threads that did start end again.
             shared.drain.start();
             no_thread(error)
         })?;
@@ -111,16 +112,25 @@ impl Proxy {
     }
 
     /// Fails readiness, stops accepting connections, lets requests in flight finish within the file's `drain`, and ends.
-    pub fn drain(self) {
-        let Self { control, threads, tending, .. } = self;
-        control.shared.drain.start();
-        threads.join();
-        control.ended.notify_one();
-        // A thread that panicked has ended as well.
-        drop(tending.join());
-        if let Some(access) = &control.shared.access {
+    pub fn drain(mut self) {
+        self.control.shared.drain.start();
+        self.threads.join();
+        self.control.ended.notify_one();
+        if let Some(tending) = self.tending.take() {
+            // A thread that panicked has ended as well.
+            drop(tending.join());
+        }
+        if let Some(access) = &self.control.shared.access {
             access.flush();
         }
+    }
+}
+
+/// Drains without waiting for the end.
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.control.shared.drain.start();
+        self.control.ended.notify_one();
     }
 }
 

@@ -153,6 +153,6 @@ impl Service<Request<idempotency::Body<Arriving>>> for Forward {
     }
 
     fn call(&mut self, request: Request<idempotency::Body<Arriving>>) -> Self::Future {
-        self.forward(request.map(Inbound::Keyed))
+        self.forward(request.map(|body| Inbound::Keyed(Box::new(body))))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle as Thread};
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -33,37 +33,27 @@ enum Change {
 
 impl Threads {
     pub(crate) fn start(shared: &Arc<Shared>, drain: Duration) -> io::Result<(Self, Doors)> {
+        let runtime = |_| Builder::new_current_thread().enable_all().build();
+        let runtimes: Vec<Runtime> = shared.open.iter().map(runtime).collect::<Result<_, _>>()?;
         let (doors, changes) = unbounded_channel();
         let (senders, receivers): (Vec<_>, Vec<_>) =
             shared.open.iter().map(|_| unbounded_channel()).unzip();
         let mut changes = Some(changes);
         let mut all = Vec::new();
-        for (number, receiver) in receivers.into_iter().enumerate() {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            let shared = Arc::clone(shared);
+        for (number, (runtime, receiver)) in runtimes.into_iter().zip(receivers).enumerate() {
             let listening = changes.take().map(|changes| (changes, senders.clone()));
+            let shared = Arc::clone(shared);
             let run = move || {
                 pool::enter(number);
-                runtime.block_on(async {
-                    tokio::spawn(serve(receiver, Arc::clone(&shared)));
-                    tokio::spawn(tend::sweep(Arc::clone(&shared)));
-                    let acceptor = listening.map(|(changes, senders)| {
-                        tokio::spawn(accept(changes, senders, Arc::clone(&shared)))
-                    });
-                    shared.drain.wait().await;
-                    sleep(limits::LINGER).await;
-                    acceptor.as_ref().inspect(|acceptor| acceptor.abort());
-                    // What is still open afterwards is dropped with the runtime.
-                    let _ = timeout(drain, shared.all_ended()).await;
-                });
+                runtime.block_on(run(receiver, listening, shared, drain));
             };
             all.push(thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?);
         }
         Ok((Self(all), Doors(doors)))
     }
 
-    pub(crate) fn join(self) {
-        for thread in self.0 {
+    pub(crate) fn join(&mut self) {
+        for thread in self.0.drain(..) {
             // A thread that panicked has ended as well.
             drop(thread.join());
         }
@@ -85,6 +75,28 @@ impl Doors {
     }
 }
 
+type Senders = Vec<UnboundedSender<Accepted>>;
+
+/// Runs a thread until the drain has ended.
+async fn run(
+    accepted: UnboundedReceiver<Accepted>,
+    listening: Option<(UnboundedReceiver<Change>, Senders)>,
+    shared: Arc<Shared>,
+    drain: Duration,
+) {
+    tokio::spawn(serve(accepted, Arc::clone(&shared)));
+    tokio::spawn(tend::sweep(Arc::clone(&shared)));
+    let acceptor = listening
+        .map(|(changes, threads)| tokio::spawn(accept(changes, threads, Arc::clone(&shared))));
+    shared.drain.wait().await;
+    sleep(limits::LINGER).await;
+    if let Some(acceptor) = acceptor {
+        acceptor.abort();
+    }
+    // What is still open afterwards is dropped with the runtime.
+    let _ = timeout(drain, shared.all_ended()).await;
+}
+
 /// Serves the connections that are handed to this thread.
 async fn serve(mut accepted: UnboundedReceiver<Accepted>, shared: Arc<Shared>) {
     while let Some(accepted) = accepted.recv().await {
@@ -93,11 +105,7 @@ async fn serve(mut accepted: UnboundedReceiver<Accepted>, shared: Arc<Shared>) {
 }
 
 /// Opens and closes listeners. Closes all when it ends.
-async fn accept(
-    mut changes: UnboundedReceiver<Change>,
-    threads: Vec<UnboundedSender<Accepted>>,
-    shared: Arc<Shared>,
-) {
+async fn accept(mut changes: UnboundedReceiver<Change>, threads: Senders, shared: Arc<Shared>) {
     let mut listeners = JoinSet::new();
     let mut open: Vec<(Arc<Listener>, AbortHandle)> = Vec::new();
     while let Some(change) = changes.recv().await {

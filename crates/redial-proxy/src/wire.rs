@@ -70,18 +70,15 @@ impl Wire {
         Ok(Self { sender, connection: Some(connection), is_over: false, sent: Arc::default() })
     }
 
-    /// Whether the connection can take another request. Notices an end that has arrived.
+    /// Whether the connection can take another request, after the end of a response. An end that the endpoint makes
+    /// later is noticed before the next request is written: hyper reads first, and returns the request.
     pub(crate) fn is_reusable(&mut self) -> bool {
-        // When the task has used up its budget, tokio would hide the end.
-        let mut polled = pin!(unconstrained(poll_fn(|cx| Poll::Ready(self.poll(cx)))));
-        let polled = polled.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        matches!(polled, Poll::Ready(Poll::Pending)) && self.sender.is_ready()
-    }
-
-    /// Whether the connection can go back to the pool after a response.
-    pub(crate) fn is_done(&mut self) -> bool {
         // Most often hyper has noticed the end of the response while it read it.
-        !self.is_over && (self.sender.is_ready() || self.is_reusable())
+        if !self.is_over && !self.sender.is_ready() {
+            // Ended or not, this is known from its fields afterwards.
+            let _ = self.poll(&mut Context::from_waker(Waker::noop()));
+        }
+        !self.is_over && self.sender.is_ready()
     }
 
     /// Ready when the connection has ended.

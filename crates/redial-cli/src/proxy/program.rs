@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::notify;
 use crate::failed::Failed;
-use crate::guard::CommandGuard;
+use crate::guard::{Guard, MARK};
 use crate::run::{Group, Grouping, Status, not_started};
 
 /// What systemd tells the sidecar, and not its program.
@@ -19,8 +19,8 @@ const OURS: [&str; 4] = [notify::VARIABLE, "LISTEN_FDS", "LISTEN_FDNAMES", "LIST
 pub(super) struct Program {
     child: Child,
     group: Group,
-    /// Kills the program if we are killed. Without a guard it goes on, which is no reason to end it now.
-    _guard: io::Result<CommandGuard>,
+    /// Kills the program if we are killed. Without a guard it goes on, which is no reason not to start it.
+    guard: Option<(Guard, u64)>,
 }
 
 impl Program {
@@ -39,13 +39,21 @@ impl Program {
         if grouping != Grouping::Shared {
             command.process_group(0);
         }
+        let mut guard = Guard::start().ok().map(|mut guard| {
+            // The guard knows of the program before it runs, by a variable in its environment.
+            let (number, mark) = guard.starting();
+            command.env(MARK, mark);
+            (guard, number)
+        });
         let child = command.spawn().map_err(|error| {
             Failed::Other(format!("cannot start {}: {error}", name.display())).report_in_time();
             Failed::Reported(not_started(&error).1)
         })?;
         let group = Group::new(Pid::from_raw(child.id() as i32), grouping);
-        let guard = CommandGuard::start(group.target(), None);
-        Ok(Self { child, group, _guard: guard })
+        if let Some((guard, number)) = &mut guard {
+            guard.started(*number, group.target());
+        }
+        Ok(Self { child, group, guard })
     }
 
     pub(super) fn pass_on(&self, signal: Signal) {
@@ -57,6 +65,9 @@ impl Program {
         let status = self.child.try_wait()?.map(Status::from);
         if status.is_some() {
             self.group.take_terminal();
+            if let Some((mut guard, number)) = self.guard.take() {
+                guard.over(number);
+            }
         }
         Ok(status)
     }

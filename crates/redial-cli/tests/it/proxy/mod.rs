@@ -1,7 +1,6 @@
 //! `redial proxy` as a process, between real sockets, programs and signals.
 
 mod admin;
-mod drain;
 mod program;
 mod reload;
 mod systemd;
@@ -192,7 +191,7 @@ impl Load {
                 let mut failures = Vec::new();
                 let mut connection = None;
                 while !stop.load(Ordering::Relaxed) && failures.is_empty() {
-                    match request(port, &mut connection, number % 2 == 0) {
+                    match request(port, &mut connection, number.is_multiple_of(2)) {
                         Ok(()) => drop(sent.fetch_add(1, Ordering::Relaxed)),
                         Err(failure) => failures.push(failure),
                     }
