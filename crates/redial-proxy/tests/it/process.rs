@@ -14,7 +14,7 @@ use crate::kit::{Directory, GET, OK, Upstream, Wire, read};
 const FILE: &str = "REDIAL_PROXY_TEST_FILE";
 const NAME: &str = "process::a_proxy_in_a_process_of_its_own_serves_reloads_and_ends";
 
-/// An allocator that gives back at once what is freed. That of glibc keeps it, and a leak could not be told from that.
+/// An allocator that soon gives back what is freed. That of glibc keeps it, and a leak could not be told from that.
 fn allocator() -> PathBuf {
     let folders =
         ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
@@ -42,7 +42,7 @@ impl Process {
             .args(["--exact", NAME, "--nocapture"])
             .env(FILE, &path)
             .env("LD_PRELOAD", allocator())
-            .env("MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+            .env("MALLOC_CONF", "background_thread:true,dirty_decay_ms:500,muzzy_decay_ms:0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -26,7 +26,7 @@ const CALLERS: u64 = 24;
 /// Requests of a round.
 const REQUESTS: u64 = 4_000;
 /// Rounds, unless a time is given. Memory and descriptors after the first are compared with those after the last.
-const ROUNDS: u64 = 2;
+const ROUNDS: u64 = 4;
 /// What memory may grow by after the first round, in KiB.
 const GROWTH: u64 = 8 << 10;
 

@@ -52,14 +52,14 @@ impl Running {
     }
 }
 
-/// A file without an access log, and without an admin address unless it has one: proxies of other tests run beside it.
+/// A file, without an access log and without an admin address, whose default is one port for all.
 pub(crate) fn file(text: &str) -> File {
     read(text).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 pub(crate) fn read(text: &str) -> Result<File, Problem> {
     let mut file = File::read(text)?;
-    file.proxy.admin = file.proxy.admin.filter(|_| text.contains("admin"));
+    file.proxy.admin = None;
     file.proxy.log = AccessLog::None;
     Ok(file)
 }
