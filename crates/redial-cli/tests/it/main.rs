@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod fleet_proof;
+mod ops;
 mod peers;
 mod proxy;
 mod queue;
