@@ -64,6 +64,13 @@ pub const TOOLS: &[Tool] = &[
         service: None,
     },
     Tool {
+        package: "systemd",
+        program: "systemd-analyze",
+        why: "tests check the units of the sidecar with it",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
         package: "nginx-light",
         program: "nginx",
         why: "tests and benchmarks of the sidecar use it as a server and as a peer",
