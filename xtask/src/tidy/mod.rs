@@ -16,6 +16,7 @@ mod markdown;
 mod marks;
 mod ratchet;
 mod rust;
+mod sidecar;
 mod tree;
 mod words;
 
@@ -52,8 +53,15 @@ impl fmt::Display for Finding {
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: &[Check] =
-    &[length::check, marks::check, words::check, hosts::check, links::check, dead::check];
+const CHECKS: &[Check] = &[
+    length::check,
+    marks::check,
+    words::check,
+    hosts::check,
+    links::check,
+    dead::check,
+    sidecar::check,
+];
 
 type MetadataCheck = fn(&Value, &Tree) -> Vec<Finding>;
 

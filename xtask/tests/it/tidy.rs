@@ -194,6 +194,18 @@ fn registry_hosts() {
 }
 
 #[test]
+fn an_engine_in_the_sidecar() {
+    let file = "crates/redial-proxy/src/lib.rs";
+    check([(file, "// backoff\nlet wait = Backoff::new();")])
+        .is(&[&format!("{file}:2: `backoff` in the sidecar")]);
+    check([(file, "attempts += 1;")]).is(&[&format!("{file}:1: `attempts +=` in the sidecar")]);
+    check([(file, "interval(SECOND)")]).is(&[&format!("{file}:1: `interval` in the sidecar")]);
+    check([(file, "mod tend;"), ("crates/redial-proxy/src/tend.rs", "interval(SECOND)")])
+        .is_empty();
+    check([("crates/redial/src/lib.rs", "Backoff::new()")]).is_empty();
+}
+
+#[test]
 fn links_to_files() {
     let gone = "the link to `gone.md` is broken: `docs/gone.md` does not exist";
     check([("docs/a.md", "x\n[x](gone.md)")]).is(&[&format!("docs/a.md:2: {gone}")]);
