@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,9 +143,11 @@ fn unix(path: &Path) -> io::Result<(Address, BoundSocket)> {
     Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(listener)))
 }
 
+/// Whether this is a socket that nobody listens on. Any other file refuses connections too.
 fn is_abandoned(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    StdUnixStream::connect(path).err().is_some_and(refused)
+    is_socket && StdUnixStream::connect(path).err().is_some_and(refused)
 }
 
 /// A connection that was accepted, not yet part of the runtime of its thread.
