@@ -16,7 +16,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use crate::kit::{Directory, GET, OK, PATIENCE, Running, Wire};
+use crate::kit::{Directory, GET, OK, PATIENCE, Running, Upstream, Wire};
 
 /// The text of a PEM file.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
@@ -178,8 +178,31 @@ fn certificates_of_the_upstream_are_verified() {
         let mut caller = authority.caller(proxy.port, true);
         caller.send(GET);
         let response = caller.response();
-        assert_eq!(response.status(), 502);
+        assert_eq!(response.status(), 503);
         assert_eq!(response.get("proxy-status"), Some("redial; error=tls_certificate_error"));
         assert!(response.text().contains(why), "{}", response.text());
+    }
+}
+
+#[test]
+fn a_request_that_no_certificate_lets_through_goes_elsewhere_and_keeps_its_key() {
+    let authority = Authority::new("elsewhere");
+    let (bad, good) = (authority.serve(), Upstream::always(OK));
+    let bad = format!("\"https://127.0.0.1:{bad}\"");
+    let keys = "idempotency = { store = \"memory\", methods = [\"POST\"] }\n";
+    let request =
+        "POST / HTTP/1.1\r\nhost: app\r\nidempotency-key: \"1\"\r\ncontent-length: 0\r\n\r\n";
+    let once = "policy = \"p\"\n[policy.p]\nattempts = 1";
+    let proxy = Running::to(&bad, &format!("{keys}{once}"));
+    for _ in 0..2 {
+        let response = proxy.ask(request);
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert_eq!(response.get("proxy-status"), Some("redial; error=tls_certificate_error"));
+    }
+    let often = "policy = \"p\"\n[policy.p]\nattempts = 10\nbackoff = { base = \"1ms\" }\nbudget = \"none\"";
+    let both = format!("[{bad}, \"http://127.0.0.1:{}\"]", good.port);
+    let proxy = Running::to(&both, often);
+    for _ in 0..10 {
+        assert_eq!(proxy.ask(request).status(), 200);
     }
 }
