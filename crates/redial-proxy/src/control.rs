@@ -36,7 +36,10 @@ impl Control {
     }
 
     pub(crate) fn reload(&self, file: &File) -> Result<(), StartError> {
-        let mut listeners = self.listeners();
+        self.change(&mut self.listeners(), file)
+    }
+
+    fn change(&self, listeners: &mut Vec<Arc<Listener>>, file: &File) -> Result<(), StartError> {
         let old = self.shared.world.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
@@ -53,20 +56,22 @@ impl Control {
             }
             upstream.is_some()
         });
-        self.add(&mut listeners, new);
+        self.add(listeners, new);
         Ok(())
     }
 
     /// Reads the file again, and logs what follows.
     pub(crate) fn reread(&self) {
         let Some(source) = &self.source else { return };
+        // Before the file is read: of two that reread it, the one that changes the proxy last has the newer content.
+        let mut listeners = self.listeners();
         let old = self.shared.world.load();
         let path = source.path.display();
         let file = match (source.read)() {
             Ok(file) => file,
             Err(error) => return self.refused(&error),
         };
-        match self.reload(&file) {
+        match self.change(&mut listeners, &file) {
             Ok(()) => self.event("reloaded", format!("{path}: reloaded")),
             Err(error) => return self.refused(&format!("{path}: {error}")),
         }
