@@ -63,6 +63,11 @@ pub(crate) static GONE: Refusal = Refusal {
     proxy_status: "redial; error=destination_not_found",
     text: "this upstream is no longer configured\n",
 };
+pub(crate) static OTHER_TLS: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    proxy_status: "redial; error=http_request_denied",
+    text: "the TLS settings of this listener have changed: connect again\n",
+};
 
 static PAUSED: Refusal = Refusal {
     status: StatusCode::REQUEST_TIMEOUT,

@@ -49,12 +49,11 @@ impl Control {
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
         self.replace(world);
         listeners.retain(|known| {
-            let upstream = file.upstreams.iter().find(|upstream| known.fits(upstream));
-            match upstream {
-                Some(upstream) => known.lead_to(upstream),
-                None => self.doors.close(known),
+            let is_used = file.upstreams.iter().any(|upstream| known.fits(upstream));
+            if !is_used {
+                self.doors.close(known);
             }
-            upstream.is_some()
+            is_used
         });
         self.add(listeners, new);
         Ok(())
@@ -124,8 +123,11 @@ impl Control {
     }
 
     pub(crate) fn addresses(&self) -> Vec<(String, Address)> {
-        let named = |it: &Arc<Listener>| (it.upstream().to_string(), it.address.clone());
-        self.listeners().iter().map(named).collect()
+        let listeners = self.listeners();
+        let world = self.shared.world.load();
+        let named =
+            |it: &Arc<Listener>| Some((it.upstream(&world)?.0.name.clone(), it.address.clone()));
+        listeners.iter().filter_map(named).collect()
     }
 
     pub(crate) fn event(&self, name: &'static str, message: String) {

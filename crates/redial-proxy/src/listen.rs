@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redial_policy::file::{Address, Upstream};
@@ -17,9 +17,10 @@ use tokio::time::{sleep, timeout};
 use crate::error::StartError;
 use crate::io::{Socket, Stream};
 use crate::limits;
-use crate::serve;
+use crate::serve::{self, Entrance};
 use crate::shared::{Admitted, Shared};
 use crate::sockets::Sockets;
+use crate::world::{self, World};
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
@@ -33,15 +34,11 @@ pub(crate) struct Listener {
     wanted: Option<Address>,
     /// With the port that was chosen.
     pub(crate) address: Address,
-    /// The name of the upstream that its requests go to.
-    upstream: Mutex<Arc<str>>,
+    /// The name of the upstream that it was opened for.
+    name: String,
 }
 
 impl Listener {
-    pub(crate) fn upstream(&self) -> Arc<str> {
-        Arc::clone(&self.upstream.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
         let is_free = match &self.wanted {
@@ -49,13 +46,15 @@ impl Listener {
             Some(Address::Unix(_)) => false,
             None => true,
         };
-        self.wanted == upstream.listen && (!is_free || *self.upstream() == *upstream.name)
+        self.wanted == upstream.listen && (!is_free || self.name == upstream.name)
     }
 
-    /// Requests of further connections go to this upstream.
-    pub(crate) fn lead_to(&self, upstream: &Upstream) {
-        let name = upstream.name.as_str().into();
-        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    /// The upstream that its requests go to in a world, and its table in the file.
+    pub(crate) fn upstream<'a>(
+        &self,
+        world: &'a World,
+    ) -> Option<(&'a Upstream, &'a Arc<world::Upstream>)> {
+        world.file.upstreams.iter().zip(&world.upstreams).find(|(table, _)| self.fits(table))
     }
 }
 
@@ -103,8 +102,8 @@ impl Bound {
             let field = format!("upstream.{}.listen", upstream.name);
             StartError::new(field, format!("cannot listen on {address}: {error}"), help(&error))
         })?;
-        let name = Mutex::new(upstream.name.as_str().into());
-        let listener = Listener { wanted: upstream.listen.clone(), address, upstream: name };
+        let (wanted, name) = (upstream.listen.clone(), upstream.name.clone());
+        let listener = Listener { wanted, address, name };
         Ok(Self { listener: Arc::new(listener), socket })
     }
 }
@@ -153,7 +152,7 @@ fn is_abandoned(path: &Path) -> bool {
 /// A connection that was accepted, not yet part of the runtime of its thread.
 pub(crate) struct Accepted {
     socket: AcceptedSocket,
-    upstream: Arc<str>,
+    listener: Arc<Listener>,
     pub(crate) admitted: Admitted,
 }
 
@@ -209,19 +208,21 @@ pub(crate) async fn accept(
             continue;
         };
         let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
-        let (upstream, admitted) = (listener.upstream(), shared.admit(permit));
-        hand_over(Accepted { socket, upstream, admitted });
+        let (listener, admitted) = (Arc::clone(&listener), shared.admit(permit));
+        hand_over(Accepted { socket, listener, admitted });
     }
 }
 
 impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
-        let Self { socket, upstream, admitted } = self;
+        let Self { socket, listener, admitted } = self;
         let Ok(socket) = socket.join() else { return };
         // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
-        let acceptor = shared.world.load().upstream(&upstream).map(|it| it.acceptor.clone());
-        let Some(acceptor) = acceptor else { return };
+        let world = shared.world.load();
+        let Some((table, upstream)) = listener.upstream(&world) else { return };
+        let (tls, acceptor) = (table.listen_tls.clone(), upstream.acceptor.clone());
+        drop(world);
         let stream = match acceptor {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
@@ -230,6 +231,6 @@ impl Accepted {
                 Ok(Err(_)) | Err(_) => return,
             },
         };
-        serve::serve(stream, upstream, shared, admitted).await;
+        serve::serve(stream, Entrance { listener, tls }, shared, admitted).await;
     }
 }

@@ -81,13 +81,17 @@ fn listeners_come_and_go() {
         caller.response().status()
     };
     assert_eq!((ask(first), ask(second)), (200, 200));
-    // The same address under another name, and an open connection of the upstream that is gone.
-    let mut caller = Wire::connect(first);
-    caller.send(GET);
-    assert_eq!(caller.response().status(), 200);
+    // The same address under another name, and open connections of both upstreams that are gone.
+    let (mut stays, mut goes) = (Wire::connect(first), Wire::connect(second));
+    for caller in [&mut stays, &mut goes] {
+        caller.send(GET);
+        assert_eq!(caller.response().status(), 200);
+    }
     proxy.proxy.reload(&file(&text("renamed", first))).unwrap();
-    caller.send(GET);
-    let response = caller.response();
+    stays.send(GET);
+    assert_eq!(stays.response().status(), 200);
+    goes.send(GET);
+    let response = goes.response();
     assert_eq!(
         (response.status(), response.text().as_str()),
         (503, "this upstream is no longer configured\n")
@@ -101,6 +105,29 @@ fn listeners_come_and_go() {
         thread::sleep(Duration::from_millis(20));
     }
     panic!("the listener of an upstream that is gone stays open");
+}
+
+#[test]
+fn open_connections_follow_their_port_to_another_upstream() {
+    let (a, b) = (Upstream::always(OK), Upstream::always(OK));
+    let (first, second) = (free_port(), free_port());
+    let text = |of_a: u16, of_b: u16| {
+        let upstream = |name: &str, to: u16, listen: u16| {
+            app(to, &format!("listen = \"127.0.0.1:{listen}\"\n")).replace("app", name)
+        };
+        upstream("app", a.port, of_a) + &upstream("b", b.port, of_b)
+    };
+    let proxy = Running::of(&text(first, second));
+    let mut caller = Wire::connect(first);
+    let mut ask = || {
+        caller.send(GET);
+        assert_eq!(caller.response().status(), 200);
+        (a.requests().len(), b.requests().len())
+    };
+    assert_eq!(ask(), (1, 0));
+    proxy.proxy.reload(&file(&text(second, first))).unwrap();
+    assert_eq!(ask(), (1, 1));
+    assert_eq!((port(&proxy.proxy, "app"), port(&proxy.proxy, "b")), (second, first));
 }
 
 #[test]
