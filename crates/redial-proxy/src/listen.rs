@@ -3,9 +3,9 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Listener {
 /// A socket that callers can connect to, of no runtime yet.
 pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
-    Unix(StdUnixListener),
+    Unix(Option<SocketFile>, StdUnixListener),
 }
 
 impl BoundSocket {
@@ -76,7 +76,8 @@ impl BoundSocket {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
-            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
+            // The copy does not own the file.
+            Self::Unix(_, listener) => listener.try_clone().map(|copy| Self::Unix(None, copy)),
         }
     }
 
@@ -84,7 +85,9 @@ impl BoundSocket {
     pub(crate) fn listen(self) -> io::Result<ListeningSocket> {
         Ok(match self {
             Self::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
-            Self::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
+            Self::Unix(file, listener) => {
+                ListeningSocket::Unix(file, UnixListener::from_std(listener)?)
+            }
         })
     }
 }
@@ -139,7 +142,28 @@ fn unix(path: &Path) -> io::Result<(Address, BoundSocket)> {
     };
     let listener = bound?;
     listener.set_nonblocking(true)?;
-    Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(listener)))
+    let file = SocketFile { path: path.to_owned(), inode: inode(path) };
+    Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(Some(file), listener)))
+}
+
+/// The file of a socket that this process has bound. Removed when dropped, before the socket is closed: afterwards it could
+/// be that of another process.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    inode: Option<u64>,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.inode.is_some() && self.inode == inode(&self.path) {
+            // A file that stays is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
 
 /// Whether this is a socket that nobody listens on. Any other file refuses connections too.
@@ -164,7 +188,7 @@ pub(crate) enum AcceptedSocket {
 /// A socket that callers can connect to.
 pub(crate) enum ListeningSocket {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(#[expect(dead_code, reason = "dropped")] Option<SocketFile>, UnixListener),
 }
 
 impl AcceptedSocket {
@@ -186,7 +210,7 @@ impl ListeningSocket {
                 let _ = stream.set_nodelay(true);
                 Ok(AcceptedSocket::Tcp(stream.into_std()?))
             }
-            Self::Unix(listener) => {
+            Self::Unix(_, listener) => {
                 Ok(AcceptedSocket::Unix(listener.accept().await?.0.into_std()?))
             }
         }

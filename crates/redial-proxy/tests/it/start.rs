@@ -98,5 +98,6 @@ fn only_a_socket_that_was_left_behind_is_replaced() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
     drop(UnixListener::bind(&path).unwrap());
-    drop(Proxy::start(&file(&text)).unwrap());
+    Proxy::start(&file(&text)).unwrap().drain();
+    assert!(!path.exists(), "removed at the end");
 }

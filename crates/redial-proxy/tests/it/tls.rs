@@ -16,7 +16,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use crate::kit::{Directory, GET, OK, PATIENCE, Running, Upstream, Wire};
+use crate::kit::{Directory, GET, OK, PATIENCE, Running, Upstream, Wire, file};
 
 /// The text of a PEM file.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
@@ -205,4 +205,26 @@ fn a_request_that_no_certificate_lets_through_goes_elsewhere_and_keeps_its_key()
     for _ in 0..10 {
         assert_eq!(proxy.ask(request).status(), 200);
     }
+}
+
+#[test]
+fn a_connection_that_was_made_before_the_listener_had_tls_is_refused() {
+    let authority = Authority::new("later");
+    let upstream = Upstream::always(OK);
+    let text =
+        |tls: &str| format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n{tls}\n", upstream.port);
+    let proxy = Running::of(&text(""));
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    let (cert, key) = (authority.path("api.internal.pem"), authority.path("api.internal.key"));
+    let tls = format!("listen_tls = {{ cert = \"{cert}\", key = \"{key}\" }}");
+    proxy.proxy.reload(&file(&text(&tls))).unwrap();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 503);
+    assert!(caller.is_closed());
+    let mut caller = authority.caller(proxy.port, false);
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    assert_eq!(upstream.requests().len(), 2);
 }
