@@ -64,6 +64,29 @@ fn a_policy_that_did_not_change_keeps_its_budget_and_endpoints_their_connections
 }
 
 #[test]
+fn a_fleet_whose_ledger_has_moved_is_asked_at_the_new_place() {
+    let upstream = Upstream::always(OK);
+    let [first, second] = [(), ()].map(|()| {
+        Upstream::new(|accepted| {
+            accepted.tell("connected");
+            accepted.wire.rest();
+        })
+    });
+    let text = |ledger: &Upstream| {
+        let policy =
+            "policy = \"p\"\n[policy.p]\nfleet = \"f\"\nbudget = { window = { ratio = 0.2 } }\n";
+        let at = format!("[fleet.f]\nredis = \"redis://127.0.0.1:{}\"\n", ledger.port);
+        app(upstream.port, &format!("{policy}{at}"))
+    };
+    let proxy = Running::of(&text(&first));
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!(first.event(), "connected");
+    proxy.proxy.reload(&file(&text(&second))).unwrap();
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!(second.event(), "connected");
+}
+
+#[test]
 fn listeners_come_and_go() {
     let upstream = Upstream::always(OK);
     let (first, second) = (free_port(), free_port());
