@@ -64,6 +64,22 @@ fn a_policy_that_did_not_change_keeps_its_budget_and_endpoints_their_connections
 }
 
 #[test]
+fn idle_connections_to_an_endpoint_that_is_gone_are_closed_although_a_caller_stays() {
+    let old = Upstream::new(|accepted| {
+        while accepted.request().is_some() {
+            accepted.respond(OK);
+        }
+        accepted.tell("closed");
+    });
+    let proxy = Running::before(&old, "");
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    proxy.proxy.reload(&file(&app(free_port(), ""))).unwrap();
+    assert_eq!(old.event(), "closed");
+}
+
+#[test]
 fn a_fleet_whose_ledger_has_moved_is_asked_at_the_new_place() {
     let upstream = Upstream::always(OK);
     let [first, second] = [(), ()].map(|()| {
