@@ -1,6 +1,6 @@
 //! Every response that the proxy makes itself.
 
-use std::io::{self, ErrorKind as Io};
+use std::io;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -11,6 +11,7 @@ use redial::http::{Error, names};
 
 use crate::access::GaveUp;
 use crate::body::{CallerFailed, Outbound};
+use crate::dial::{self, DialError};
 use crate::names::PROXY_STATUS;
 
 /// An answer that is always the same. Its connection is closed, because the rest of a request that is refused is not read.
@@ -62,6 +63,11 @@ pub(crate) static GONE: Refusal = Refusal {
     proxy_status: "redial; error=destination_not_found",
     text: "this upstream is no longer configured\n",
 };
+pub(crate) static OTHER_TLS: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    proxy_status: "redial; error=http_request_denied",
+    text: "the TLS settings of this listener have changed: connect again\n",
+};
 
 static PAUSED: Refusal = Refusal {
     status: StatusCode::REQUEST_TIMEOUT,
@@ -96,24 +102,34 @@ fn text(status: StatusCode, text: Bytes) -> Response<Outbound> {
 /// The answer to a request that got no response.
 #[cold]
 pub(crate) fn failed(error: &Error) -> Response<Outbound> {
-    if let Some(caller) = find::<CallerFailed>(error) {
-        let refusal = if matches!(caller, CallerFailed::Paused) { &PAUSED } else { &BROKE };
-        return refusal.response();
-    }
+    let mut response = match find::<CallerFailed>(error) {
+        Some(CallerFailed::Paused) => PAUSED.response(),
+        Some(_) => BROKE.response(),
+        None => unanswered(error),
+    };
+    let gave_up = GaveUp { attempts: error.attempts(), stop: error.reason() };
+    response.extensions_mut().insert(gave_up);
+    response
+}
+
+fn unanswered(error: &Error) -> Response<Outbound> {
     let mut response = text(error.status(), format!("{:#}\n", **error).into());
     let headers = response.headers_mut();
     headers.insert(PROXY_STATUS, HeaderValue::from_static(proxy_status(error)));
     if let Some(reason) = error.stop() {
         headers.insert(names::STOP, HeaderValue::from_static(reason.name()));
     }
-    let gave_up = GaveUp { attempts: error.attempts(), stop: error.reason() };
-    response.extensions_mut().insert(gave_up);
     response
 }
 
 fn proxy_status(error: &Error) -> &'static str {
-    if let Some(Io::InvalidData) = find::<io::Error>(error).map(io::Error::kind) {
-        return "redial; error=tls_certificate_error";
+    let transport = find::<io::Error>(error);
+    let not_connected = transport.and_then(|error| error.get_ref()?.downcast_ref());
+    if let Some(DialError { proxy_status, .. }) = not_connected {
+        return proxy_status;
+    }
+    if let Some(status) = transport.and_then(dial::tls_status) {
+        return status;
     }
     match error.failure().map(|failure| failure.class) {
         Some(Class::Connect) => "redial; error=connection_refused",

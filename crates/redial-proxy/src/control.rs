@@ -36,7 +36,10 @@ impl Control {
     }
 
     pub(crate) fn reload(&self, file: &File) -> Result<(), StartError> {
-        let mut listeners = self.listeners();
+        self.change(&mut self.listeners(), file)
+    }
+
+    fn change(&self, listeners: &mut Vec<Arc<Listener>>, file: &File) -> Result<(), StartError> {
         let old = self.shared.world.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
@@ -46,27 +49,28 @@ impl Control {
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
         self.replace(world);
         listeners.retain(|known| {
-            let upstream = file.upstreams.iter().find(|upstream| known.fits(upstream));
-            match upstream {
-                Some(upstream) => known.lead_to(upstream),
-                None => self.doors.close(known),
+            let is_used = file.upstreams.iter().any(|upstream| known.fits(upstream));
+            if !is_used {
+                self.doors.close(known);
             }
-            upstream.is_some()
+            is_used
         });
-        self.add(&mut listeners, new);
+        self.add(listeners, new);
         Ok(())
     }
 
     /// Reads the file again, and logs what follows.
     pub(crate) fn reread(&self) {
         let Some(source) = &self.source else { return };
+        // Before the file is read: of two that reread it, the one that changes the proxy last has the newer content.
+        let mut listeners = self.listeners();
         let old = self.shared.world.load();
         let path = source.path.display();
         let file = match (source.read)() {
             Ok(file) => file,
             Err(error) => return self.refused(&error),
         };
-        match self.reload(&file) {
+        match self.change(&mut listeners, &file) {
             Ok(()) => self.event("reloaded", format!("{path}: reloaded")),
             Err(error) => return self.refused(&format!("{path}: {error}")),
         }
@@ -119,8 +123,11 @@ impl Control {
     }
 
     pub(crate) fn addresses(&self) -> Vec<(String, Address)> {
-        let named = |it: &Arc<Listener>| (it.upstream().to_string(), it.address.clone());
-        self.listeners().iter().map(named).collect()
+        let listeners = self.listeners();
+        let world = self.shared.world.load();
+        let named =
+            |it: &Arc<Listener>| Some((it.upstream(&world)?.0.name.clone(), it.address.clone()));
+        listeners.iter().filter_map(named).collect()
     }
 
     pub(crate) fn event(&self, name: &'static str, message: String) {

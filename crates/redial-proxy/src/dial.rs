@@ -1,7 +1,7 @@
 //! Opens connections to an endpoint.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind as Io};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,8 +51,10 @@ impl fmt::Display for Destination {
 impl Dialer {
     pub(crate) async fn dial(&self) -> Result<Stream, io::Error> {
         match timeout(self.timeout, self.connect()).await {
-            Ok(connected) => connected.map_err(unsent),
-            Err(_) => Err(unsent(io::Error::other("no connection within connect_timeout"))),
+            Ok(connected) => connected.map_err(|error| unsent(&error)),
+            Err(_) => {
+                Err(unsent(&io::Error::new(Io::TimedOut, "no connection within connect_timeout")))
+            }
         }
     }
 
@@ -74,11 +76,37 @@ impl Dialer {
     }
 }
 
-/// However a connection fails to be made, no byte of a request was sent. A certificate that is not accepted is an error of
-/// the configuration, which another attempt does not change.
-fn unsent(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::InvalidData => error,
-        _ => io::Error::new(io::ErrorKind::ConnectionRefused, error.to_string()),
+/// Why there is no connection. It has no source, because the class of an error is that of its innermost source.
+#[derive(Debug)]
+pub(crate) struct DialError {
+    /// As RFC 9209 has it.
+    pub(crate) proxy_status: &'static str,
+    text: String,
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
     }
+}
+
+impl std::error::Error for DialError {}
+
+/// However a connection fails to be made, no byte of a request was sent: the same as a refused connection.
+fn unsent(error: &io::Error) -> io::Error {
+    let proxy_status = tls_status(error).unwrap_or(match error.kind() {
+        Io::TimedOut => "redial; error=connection_timeout",
+        Io::HostUnreachable | Io::NetworkUnreachable => "redial; error=destination_ip_unroutable",
+        _ => "redial; error=connection_refused",
+    });
+    io::Error::new(Io::ConnectionRefused, DialError { proxy_status, text: error.to_string() })
+}
+
+/// The `Proxy-Status` of an error of TLS.
+pub(crate) fn tls_status(error: &io::Error) -> Option<&'static str> {
+    Some(match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(_) => "redial; error=tls_certificate_error",
+        rustls::Error::AlertReceived(_) => "redial; error=tls_alert_received",
+        _ => "redial; error=tls_protocol_error",
+    })
 }

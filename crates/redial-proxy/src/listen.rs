@@ -3,9 +3,10 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redial_policy::file::{Address, Upstream};
@@ -16,9 +17,10 @@ use tokio::time::{sleep, timeout};
 use crate::error::StartError;
 use crate::io::{Socket, Stream};
 use crate::limits;
-use crate::serve;
+use crate::serve::{self, Entrance};
 use crate::shared::{Admitted, Shared};
 use crate::sockets::Sockets;
+use crate::world::{self, World};
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
@@ -32,15 +34,11 @@ pub(crate) struct Listener {
     wanted: Option<Address>,
     /// With the port that was chosen.
     pub(crate) address: Address,
-    /// The name of the upstream that its requests go to.
-    upstream: Mutex<Arc<str>>,
+    /// The name of the upstream that it was opened for.
+    name: String,
 }
 
 impl Listener {
-    pub(crate) fn upstream(&self) -> Arc<str> {
-        Arc::clone(&self.upstream.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Whether this listener can serve an upstream. One without an address of its own keeps the port that it has.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
         let is_free = match &self.wanted {
@@ -48,20 +46,22 @@ impl Listener {
             Some(Address::Unix(_)) => false,
             None => true,
         };
-        self.wanted == upstream.listen && (!is_free || *self.upstream() == *upstream.name)
+        self.wanted == upstream.listen && (!is_free || self.name == upstream.name)
     }
 
-    /// Requests of further connections go to this upstream.
-    pub(crate) fn lead_to(&self, upstream: &Upstream) {
-        let name = upstream.name.as_str().into();
-        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    /// The upstream that its requests go to in a world, and its table in the file.
+    pub(crate) fn upstream<'a>(
+        &self,
+        world: &'a World,
+    ) -> Option<(&'a Upstream, &'a Arc<world::Upstream>)> {
+        world.file.upstreams.iter().zip(&world.upstreams).find(|(table, _)| self.fits(table))
     }
 }
 
 /// A socket that callers can connect to, of no runtime yet.
 pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
-    Unix(StdUnixListener),
+    Unix(Option<SocketFile>, StdUnixListener),
 }
 
 impl BoundSocket {
@@ -76,7 +76,8 @@ impl BoundSocket {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
-            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
+            // The copy does not own the file.
+            Self::Unix(_, listener) => listener.try_clone().map(|copy| Self::Unix(None, copy)),
         }
     }
 
@@ -84,7 +85,9 @@ impl BoundSocket {
     pub(crate) fn listen(self) -> io::Result<ListeningSocket> {
         Ok(match self {
             Self::Tcp(listener) => ListeningSocket::Tcp(TcpListener::from_std(listener)?),
-            Self::Unix(listener) => ListeningSocket::Unix(UnixListener::from_std(listener)?),
+            Self::Unix(file, listener) => {
+                ListeningSocket::Unix(file, UnixListener::from_std(listener)?)
+            }
         })
     }
 }
@@ -102,8 +105,8 @@ impl Bound {
             let field = format!("upstream.{}.listen", upstream.name);
             StartError::new(field, format!("cannot listen on {address}: {error}"), help(&error))
         })?;
-        let name = Mutex::new(upstream.name.as_str().into());
-        let listener = Listener { wanted: upstream.listen.clone(), address, upstream: name };
+        let (wanted, name) = (upstream.listen.clone(), upstream.name.clone());
+        let listener = Listener { wanted, address, name };
         Ok(Self { listener: Arc::new(listener), socket })
     }
 }
@@ -139,18 +142,41 @@ fn unix(path: &Path) -> io::Result<(Address, BoundSocket)> {
     };
     let listener = bound?;
     listener.set_nonblocking(true)?;
-    Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(listener)))
+    let file = SocketFile { path: path.to_owned(), inode: inode(path) };
+    Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(Some(file), listener)))
 }
 
+/// The file of a socket that this process has bound. Removed when dropped, before the socket is closed: afterwards it could
+/// be that of another process.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    inode: Option<u64>,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.inode.is_some() && self.inode == inode(&self.path) {
+            // A file that stays is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|file| file.ino())
+}
+
+/// Whether this is a socket that nobody listens on. Any other file refuses connections too.
 fn is_abandoned(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    StdUnixStream::connect(path).err().is_some_and(refused)
+    is_socket && StdUnixStream::connect(path).err().is_some_and(refused)
 }
 
 /// A connection that was accepted, not yet part of the runtime of its thread.
 pub(crate) struct Accepted {
     socket: AcceptedSocket,
-    upstream: Arc<str>,
+    listener: Arc<Listener>,
     pub(crate) admitted: Admitted,
 }
 
@@ -162,7 +188,7 @@ pub(crate) enum AcceptedSocket {
 /// A socket that callers can connect to.
 pub(crate) enum ListeningSocket {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(#[expect(dead_code, reason = "dropped")] Option<SocketFile>, UnixListener),
 }
 
 impl AcceptedSocket {
@@ -184,7 +210,7 @@ impl ListeningSocket {
                 let _ = stream.set_nodelay(true);
                 Ok(AcceptedSocket::Tcp(stream.into_std()?))
             }
-            Self::Unix(listener) => {
+            Self::Unix(_, listener) => {
                 Ok(AcceptedSocket::Unix(listener.accept().await?.0.into_std()?))
             }
         }
@@ -206,19 +232,21 @@ pub(crate) async fn accept(
             continue;
         };
         let Ok(permit) = Arc::clone(&shared.room).acquire_owned().await else { return Ok(()) };
-        let (upstream, admitted) = (listener.upstream(), shared.admit(permit));
-        hand_over(Accepted { socket, upstream, admitted });
+        let (listener, admitted) = (Arc::clone(&listener), shared.admit(permit));
+        hand_over(Accepted { socket, listener, admitted });
     }
 }
 
 impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
-        let Self { socket, upstream, admitted } = self;
+        let Self { socket, listener, admitted } = self;
         let Ok(socket) = socket.join() else { return };
         // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
-        let acceptor = shared.world.load().upstream(&upstream).map(|it| it.acceptor.clone());
-        let Some(acceptor) = acceptor else { return };
+        let world = shared.world.load();
+        let Some((table, upstream)) = listener.upstream(&world) else { return };
+        let (tls, acceptor) = (table.listen_tls.clone(), upstream.acceptor.clone());
+        drop(world);
         let stream = match acceptor {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
@@ -227,6 +255,6 @@ impl Accepted {
                 Ok(Err(_)) | Err(_) => return,
             },
         };
-        serve::serve(stream, upstream, shared, admitted).await;
+        serve::serve(stream, Entrance { listener, tls }, shared, admitted).await;
     }
 }

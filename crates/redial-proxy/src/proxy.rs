@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
 use redial::http::ReplayMemory;
-use redial_policy::file::{Address, File};
+use redial_policy::file::{self, Address, File, KeyStore};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
 
@@ -15,10 +15,11 @@ use crate::error::StartError;
 use crate::listen::Bound;
 use crate::options::Options;
 use crate::shared::{Drain, Shared};
+use crate::store;
 use crate::swap::Swap;
 use crate::tend;
 use crate::threads::Threads;
-use crate::world::World;
+use crate::world::{self, World};
 
 /// A proxy that runs, until it is [drained](Self::drain) or dropped.
 pub struct Proxy {
@@ -77,13 +78,23 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Checks a file as [`start`](Self::start) does, but binds nothing.
+    /// Checks a file as [`start`](Self::start) does, but binds and creates nothing.
     ///
     /// # Errors
     ///
     /// A certificate or a store cannot be used.
     pub fn check(file: &File) -> Result<(), StartError> {
-        World::new(file, &memory(file), &World::default()).map(drop)
+        let mut file = file.clone();
+        for upstream in &mut file.upstreams {
+            let field = world::store_field(upstream);
+            if let Some(file::Idempotency { store, .. }) = &mut upstream.idempotency
+                && let KeyStore::Sqlite(path) = store
+            {
+                store::check_sqlite(path, &field)?;
+                *store = KeyStore::Memory;
+            }
+        }
+        World::new(&file, &memory(&file), &World::default()).map(drop)
     }
 
     /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and

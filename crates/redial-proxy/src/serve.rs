@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::TokioIo;
 use redial::http::BoxError;
+use redial_policy::file::ServerTls;
 use tokio::time::sleep;
 
 use crate::access::Entry;
@@ -23,6 +24,7 @@ use crate::body::{Arriving, Outbound};
 use crate::guard::{self, Wants};
 use crate::io::Stream;
 use crate::limits;
+use crate::listen::Listener;
 use crate::pool::UpgradedSlot;
 use crate::pulse::{Pulse, Watch};
 use crate::shared::{Admitted, Shared};
@@ -30,18 +32,31 @@ use crate::stack::{Call, Stack};
 use crate::tunnel;
 use crate::world::Upstream;
 
+/// Where a connection was accepted, and on which terms.
+pub(crate) struct Entrance {
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) tls: Option<ServerTls>,
+}
+
 /// What all requests of a connection share.
 struct Caller {
     shared: Arc<Shared>,
-    /// The name of the listener's upstream.
-    upstream: Arc<str>,
-    /// The upstream in the current world, and the generation of that world.
-    current: Mutex<(u64, Option<Current>)>,
+    entrance: Entrance,
+    current: Mutex<Current>,
     pulse: Arc<Pulse>,
     admitted: Arc<Admitted>,
 }
 
+/// Where requests go in the current world.
 struct Current {
+    /// That of the world.
+    generation: u64,
+    /// The name of the upstream, also of one that is gone.
+    name: Arc<str>,
+    destination: Result<Destination, &'static Refusal>,
+}
+
+struct Destination {
     upstream: Arc<Upstream>,
     /// A clone of the upstream's: calling it takes an exclusive reference.
     stack: Stack,
@@ -50,7 +65,7 @@ struct Current {
 /// Serves a connection until it ends.
 pub(crate) async fn serve(
     mut stream: Stream,
-    upstream: Arc<str>,
+    entrance: Entrance,
     shared: Arc<Shared>,
     admitted: Admitted,
 ) {
@@ -58,8 +73,12 @@ pub(crate) async fn serve(
     stream.watch(Arc::clone(&pulse));
     let caller = Arc::new(Caller {
         shared: Arc::clone(&shared),
-        upstream,
-        current: Mutex::default(),
+        entrance,
+        current: Mutex::new(Current {
+            generation: 0,
+            name: Arc::default(),
+            destination: Err(&answer::GONE),
+        }),
         pulse: Arc::clone(&pulse),
         admitted: Arc::new(admitted),
     });
@@ -109,7 +128,7 @@ async fn respond(
     caller.pulse.begin();
     let access = caller.shared.access.as_ref();
     let mut entry =
-        access.map(|it| it.begin(&caller.upstream, request.method(), request.uri().path()));
+        access.map(|it| it.begin(&caller.current().name, request.method(), request.uri().path()));
     let mut response = match caller.forward(request, entry.as_mut()) {
         Ok(forwarded) => forwarded.response(&caller).await,
         Err(refusal) => refusal.response(),
@@ -140,15 +159,8 @@ impl Caller {
         request: Request<Incoming>,
         entry: Option<&mut Entry>,
     ) -> Result<Forwarded, &'static Refusal> {
-        let mut guarded = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let (generation, current) = &mut *guarded;
-        if *generation != self.shared.world.generation() {
-            *generation = self.shared.world.generation();
-            *current = self.shared.world.load().upstream(&self.upstream).map(Current::new);
-        }
-        let Some(Current { upstream, stack }) = current else {
-            return Err(&answer::GONE);
-        };
+        let mut current = self.current();
+        let Destination { upstream, stack } = current.destination.as_mut().map_err(|it| *it)?;
         let (mut parts, body) = request.into_parts();
         let wants = guard::request(&mut parts, &upstream.rules)?;
         if let Some(entry) = entry {
@@ -158,9 +170,31 @@ impl Caller {
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
+
+    /// Follows the listener's upstream into the current world.
+    fn current(&self) -> MutexGuard<'_, Current> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.shared.world.generation();
+        if current.generation != generation {
+            current.generation = generation;
+            let world = self.shared.world.load();
+            let Entrance { listener, tls } = &self.entrance;
+            current.destination = match listener.upstream(&world) {
+                None => Err(&answer::GONE),
+                Some((table, upstream)) => {
+                    current.name = table.name.as_str().into();
+                    match table.listen_tls == *tls {
+                        true => Ok(Destination::new(upstream)),
+                        false => Err(&answer::OTHER_TLS),
+                    }
+                }
+            };
+        }
+        current
+    }
 }
 
-impl Current {
+impl Destination {
     fn new(upstream: &Arc<Upstream>) -> Self {
         Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone() }
     }

@@ -77,7 +77,7 @@ fn take(passed: &mut ListenFd, place: usize) -> io::Result<(Address, BoundSocket
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let path = address.as_pathname().ok_or_else(|| io::Error::other("it has no path"))?;
-        return Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(listener)));
+        return Ok((Address::Unix(path.to_owned()), BoundSocket::Unix(None, listener)));
     }
     let listener = passed.take_tcp_listener(place)?.ok_or_else(missing)?;
     listener.set_nonblocking(true)?;

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use redial::decide::Reach;
 use redial::http::server::idempotency::{self, Unprocessed};
 use redial::http::server::{DeadlineLayer, IdempotencyLayer, ShedLayer};
 use redial::http::{BoxError, Error, ResponseFuture, RetryLayer, RetryService};
@@ -101,8 +100,8 @@ where
     }))
 }
 
-/// The service that the layers for servers wrap. To them, a request that was not sent is one with a response: its key
-/// is released.
+/// The service that the layers for servers wrap. To them, a request that was not processed is one with a response: its
+/// key is released.
 #[derive(Clone)]
 struct Forward(RetryService<Balance>);
 
@@ -112,7 +111,7 @@ impl Forward {
         Box::pin(async move {
             match call.await {
                 Ok(response) => Ok(response.map(Outbound::Streamed)),
-                Err(error) if was_sent(&error) => Err(error),
+                Err(error) if error.maybe_processed() => Err(error),
                 Err(error) => {
                     let mut response = answer::failed(&error);
                     response.extensions_mut().insert(Unprocessed);
@@ -121,12 +120,6 @@ impl Forward {
             }
         })
     }
-}
-
-/// Whether an attempt may have reached the upstream.
-fn was_sent(error: &Error) -> bool {
-    // After several attempts only the last one is known.
-    error.attempts() > 1 || error.failure().is_some_and(|failure| failure.reach != Reach::NotSent)
 }
 
 impl Service<Request<Arriving>> for Forward {

@@ -1,6 +1,10 @@
 //! Where an upstream keeps idempotency keys and responses.
 
 use std::env;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::Path;
 
 use bytes::Bytes;
 use redial::http::server::idempotency::{Begun, Claim, Store, StoreError, Terms};
@@ -22,10 +26,9 @@ impl Keys {
         let wrong = |problem: String, help| StartError::new(field.to_owned(), problem, help);
         match store {
             KeyStore::Memory => Ok(Self::Memory(MemoryStore::default())),
-            KeyStore::Sqlite(path) => SqliteStore::open(path).map(Self::Sqlite).map_err(|error| {
-                let problem = format!("cannot open {}: {error}", path.display());
-                wrong(problem, "name a file in a directory that the proxy's user can write")
-            }),
+            KeyStore::Sqlite(path) => SqliteStore::open(path)
+                .map(Self::Sqlite)
+                .map_err(|error| cannot_open(path, field, &error)),
             KeyStore::Redis(url) => redis(url).map_err(|why| wrong(why, URL)),
             KeyStore::RedisFromEnv(variable) => {
                 let url = env::var(variable)
@@ -34,6 +37,28 @@ impl Keys {
             }
         }
     }
+}
+
+/// Checks the file of a store without opening it, which would create or change it.
+pub(crate) fn check_sqlite(path: &Path, field: &str) -> Result<(), StartError> {
+    let mut start = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
+    let checked = match read {
+        Ok(_) if start.is_empty() || start == b"SQLite format 3\0" => Ok(()),
+        Ok(_) => Err(io::Error::other("it is not a SQLite database")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+            fs::read_dir(directory.unwrap_or(Path::new("."))).map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| cannot_open(path, field, &error))
+}
+
+fn cannot_open(path: &Path, field: &str, error: &dyn Display) -> StartError {
+    let problem = format!("cannot open {}: {error}", path.display());
+    let help = "name a file in a directory that the proxy's user can write";
+    StartError::new(field.to_owned(), problem, help)
 }
 
 const URL: &str = "write redis://host:port/database";

@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -30,14 +30,22 @@ const LOOK_AT_FILE: Duration = Duration::from_secs(2);
 /// A file that has changed is read when it has been left alone for so long.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// Keeps the time of this thread's pools, and closes the connections in them that have expired.
+/// Keeps the time of this thread's pools, and closes the connections in them that have expired. An idle caller keeps the
+/// endpoints of the world of its last request, so those that a reload has removed are swept as well.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
+    let (mut generation, mut known) = (0, Vec::<Weak<Endpoint>>::new());
     loop {
         sleep(Duration::from_millis(pool::TICK)).await;
         pool::tick();
-        for endpoint in shared.world.load().endpoints() {
-            endpoint.pool.sweep();
+        if generation != shared.world.generation() {
+            generation = shared.world.generation();
+            for endpoint in shared.world.load().endpoints().map(Arc::downgrade) {
+                if !known.iter().any(|known| known.ptr_eq(&endpoint)) {
+                    known.push(endpoint);
+                }
+            }
         }
+        known.retain(|endpoint| endpoint.upgrade().inspect(|it| it.pool.sweep()).is_some());
     }
 }
 

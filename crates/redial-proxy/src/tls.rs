@@ -1,6 +1,8 @@
 //! Certificates and keys, towards upstreams and towards callers.
 
+use std::fmt::Display;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,26 +25,34 @@ const MATCHING: &str = "use the key that the certificate was issued for";
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) connector: TlsConnector,
-    tls: ClientTls,
-    content: Vec<Vec<u8>>,
+    made_of: Arc<(ClientTls, Files)>,
 }
 
 impl PartialEq for Client {
     fn eq(&self, other: &Self) -> bool {
-        self.tls == other.tls && self.content == other.content
+        self.made_of == other.made_of
+    }
+}
+
+/// The content of files, in the order in which they were read.
+#[derive(Default, PartialEq)]
+struct Files(Vec<Vec<u8>>);
+
+impl Files {
+    fn read(&mut self, path: &Path) -> io::Result<&[u8]> {
+        self.0.push(fs::read(path)?);
+        Ok(self.0.last().map_or(&[], Vec::as_slice))
     }
 }
 
 /// TLS towards an upstream; `field` is that of its table.
 pub(crate) fn client(tls: &ClientTls, field: &str) -> Result<Client, StartError> {
-    let identity = tls.identity.iter().flat_map(|identity| [&identity.cert, &identity.key]);
-    let files = tls.ca.iter().chain(identity);
-    // A file that cannot be read is an error below.
-    let content = files.map(|path| fs::read(path).unwrap_or_default()).collect();
-    Ok(Client { connector: connector(tls, field)?, tls: tls.clone(), content })
+    let mut files = Files::default();
+    let connector = connector(tls, field, &mut files)?;
+    Ok(Client { connector, made_of: Arc::new((tls.clone(), files)) })
 }
 
-fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
+fn connector(tls: &ClientTls, field: &str, files: &mut Files) -> Result<TlsConnector, StartError> {
     let wrong = |what: &str, problem: rustls::Error, help| {
         StartError::new(format!("{field}.{what}"), problem, help)
     };
@@ -50,7 +60,7 @@ fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong("ca", error, READABLE))?;
     let builder = match &tls.ca {
-        Some(path) => builder.with_root_certificates(roots(path, &format!("{field}.ca"))?),
+        Some(path) => builder.with_root_certificates(roots(path, &format!("{field}.ca"), files)?),
         None => builder.with_platform_verifier().map_err(|error| {
             wrong("ca", error, "name the certificates to trust with ca = \"FILE\"")
         })?,
@@ -58,7 +68,7 @@ fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
     let mut config = match &tls.identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
-            let (chain, key) = read(identity, field)?;
+            let (chain, key) = read(identity, field, files)?;
             builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| mismatch(identity, field, &error))?
@@ -71,20 +81,21 @@ fn connector(tls: &ClientTls, field: &str) -> Result<TlsConnector, StartError> {
 /// TLS towards callers; `field` is that of its table.
 pub(crate) fn acceptor(tls: &ServerTls, field: &str) -> Result<TlsAcceptor, StartError> {
     let ca = format!("{field}.client_ca");
+    let files = &mut Files::default();
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| StartError::new(field.to_owned(), error, READABLE))?;
     let builder = match &tls.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let roots = Arc::new(roots(path, &ca)?);
+            let roots = Arc::new(roots(path, &ca, files)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
             builder.with_client_cert_verifier(
                 verifier.map_err(|error| StartError::new(ca, error, READABLE))?,
             )
         }
     };
-    let (chain, key) = read(&tls.identity, field)?;
+    let (chain, key) = read(&tls.identity, field, files)?;
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| mismatch(&tls.identity, field, &error))?;
@@ -96,9 +107,9 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn roots(path: &Path, field: &str) -> Result<RootCertStore, StartError> {
+fn roots(path: &Path, field: &str, files: &mut Files) -> Result<RootCertStore, StartError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, field)? {
+    for certificate in certificates(path, field, files)? {
         roots.add(certificate).map_err(|error| {
             let problem = format!("{}: {error}", path.display());
             StartError::new(field.to_owned(), problem, "name a file with CA certificates")
@@ -110,22 +121,30 @@ fn roots(path: &Path, field: &str) -> Result<RootCertStore, StartError> {
 fn read(
     identity: &Identity,
     field: &str,
+    files: &mut Files,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), StartError> {
-    let chain = certificates(&identity.cert, &format!("{field}.cert"))?;
-    let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(|error| {
+    let chain = certificates(&identity.cert, &format!("{field}.cert"), files)?;
+    let unreadable = |error: &dyn Display| {
         let problem = format!("cannot read a private key from {}: {error}", identity.key.display());
         StartError::new(format!("{field}.key"), problem, READABLE)
-    })?;
+    };
+    let pem = files.read(&identity.key).map_err(|error| unreadable(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| unreadable(&error))?;
     Ok((chain, key))
 }
 
-fn certificates(path: &Path, field: &str) -> Result<Vec<CertificateDer<'static>>, StartError> {
-    let unreadable = |error: &dyn std::fmt::Display| {
+fn certificates(
+    path: &Path,
+    field: &str,
+    files: &mut Files,
+) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let unreadable = |error: &dyn Display| {
         let problem = format!("cannot read certificates from {}: {error}", path.display());
         StartError::new(field.to_owned(), problem, READABLE)
     };
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))?;
-    let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
+    let pem = files.read(path).map_err(|error| unreadable(&error))?;
+    let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let all = read.map_err(|error| unreadable(&error))?;
     if all.is_empty() { Err(unreadable(&"there are none")) } else { Ok(all) }
 }
 

@@ -178,12 +178,15 @@ impl Build<'_> {
         policy: Policy,
         before: Option<&Upstream>,
     ) -> Result<Retry, StartError> {
+        let fleet = self.fleet(&policy)?;
+        let is_at_same_place = self.before.file.location(&policy) == self.file.location(&policy);
         let mut known = before.into_iter().flat_map(|before| &before.retries);
         let same = |(known, retry): &&(String, Retry)| known == name && *retry.policy() == policy;
-        if let Some((_, same)) = known.find(same) {
+        if let Some((_, same)) = known.find(same)
+            && is_at_same_place
+        {
             return Ok(same.clone());
         }
-        let fleet = self.fleet(&policy)?;
         let name = policy.fleet().unwrap_or_default().to_owned();
         let retry = Retry::new(policy).meter(Meter::new(upstream.name.as_str()));
         let Some(fleet) = fleet else { return Ok(retry) };
@@ -245,10 +248,14 @@ fn idempotency(
         Some((known, layer)) if known == wanted => return Ok(layer.clone()),
         _ => {}
     }
-    let field = format!("upstream.{}.idempotency.store", upstream.name);
-    let keys = Arc::new(Keys::open(&wanted.store, &field)?);
+    let keys = Arc::new(Keys::open(&wanted.store, &store_field(upstream))?);
     let methods = wanted.methods.iter().filter_map(|name| Method::from_bytes(name.as_bytes()).ok());
     Ok(IdempotencyLayer::new(keys).methods(methods).ttl(wanted.ttl))
+}
+
+/// The field of an upstream's store.
+pub(crate) fn store_field(upstream: &file::Upstream) -> String {
+    format!("upstream.{}.idempotency.store", upstream.name)
 }
 
 /// The name of an upstream in `Via`. No other upstream, of this process or another, has it.

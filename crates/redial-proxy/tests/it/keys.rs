@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::kit::{Accepted, Running, Upstream, Wire};
+use crate::kit::{Accepted, Running, Upstream, Wire, free_port};
 
 const PAYMENTS: u64 = 500;
 const CALLERS: u64 = 16;
@@ -131,4 +131,20 @@ fn payments_happen_once_although_replies_are_lost() {
     let sent: u64 = attempts.values().sum();
     assert!(sent > PAYMENTS * 3 / 2, "only {sent} attempts: the network loses too little");
     assert!(successes > PAYMENTS * 9 / 10, "{successes} payments succeeded");
+}
+
+#[test]
+fn a_key_of_a_request_that_was_never_sent_can_be_used_again() {
+    let proxy = Running::to(
+        &format!("\"http://127.0.0.1:{}\"", free_port()),
+        "policy = \"p\"\nidempotency = { store = \"memory\", methods = [\"POST\"] }\n\
+         [policy.p]\nattempts = 4\nbudget = \"none\"\nbackoff = { base = \"1ms\" }",
+    );
+    let request =
+        "POST / HTTP/1.1\r\nhost: app\r\nidempotency-key: \"1\"\r\ncontent-length: 0\r\n\r\n";
+    for _ in 0..2 {
+        let response = proxy.ask(request);
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert!(response.text().contains("after 4 attempts"), "{}", response.text());
+    }
 }

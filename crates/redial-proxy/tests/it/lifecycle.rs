@@ -64,6 +64,45 @@ fn a_policy_that_did_not_change_keeps_its_budget_and_endpoints_their_connections
 }
 
 #[test]
+fn idle_connections_to_an_endpoint_that_is_gone_are_closed_although_a_caller_stays() {
+    let old = Upstream::new(|accepted| {
+        while accepted.request().is_some() {
+            accepted.respond(OK);
+        }
+        accepted.tell("closed");
+    });
+    let proxy = Running::before(&old, "");
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    proxy.proxy.reload(&file(&app(free_port(), ""))).unwrap();
+    assert_eq!(old.event(), "closed");
+}
+
+#[test]
+fn a_fleet_whose_ledger_has_moved_is_asked_at_the_new_place() {
+    let upstream = Upstream::always(OK);
+    let [first, second] = [(), ()].map(|()| {
+        Upstream::new(|accepted| {
+            accepted.tell("connected");
+            accepted.wire.rest();
+        })
+    });
+    let text = |ledger: &Upstream| {
+        let policy =
+            "policy = \"p\"\n[policy.p]\nfleet = \"f\"\nbudget = { window = { ratio = 0.2 } }\n";
+        let at = format!("[fleet.f]\nredis = \"redis://127.0.0.1:{}\"\n", ledger.port);
+        app(upstream.port, &format!("{policy}{at}"))
+    };
+    let proxy = Running::of(&text(&first));
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!(first.event(), "connected");
+    proxy.proxy.reload(&file(&text(&second))).unwrap();
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!(second.event(), "connected");
+}
+
+#[test]
 fn listeners_come_and_go() {
     let upstream = Upstream::always(OK);
     let (first, second) = (free_port(), free_port());
@@ -81,13 +120,17 @@ fn listeners_come_and_go() {
         caller.response().status()
     };
     assert_eq!((ask(first), ask(second)), (200, 200));
-    // The same address under another name, and an open connection of the upstream that is gone.
-    let mut caller = Wire::connect(first);
-    caller.send(GET);
-    assert_eq!(caller.response().status(), 200);
+    // The same address under another name, and open connections of both upstreams that are gone.
+    let (mut stays, mut goes) = (Wire::connect(first), Wire::connect(second));
+    for caller in [&mut stays, &mut goes] {
+        caller.send(GET);
+        assert_eq!(caller.response().status(), 200);
+    }
     proxy.proxy.reload(&file(&text("renamed", first))).unwrap();
-    caller.send(GET);
-    let response = caller.response();
+    stays.send(GET);
+    assert_eq!(stays.response().status(), 200);
+    goes.send(GET);
+    let response = goes.response();
     assert_eq!(
         (response.status(), response.text().as_str()),
         (503, "this upstream is no longer configured\n")
@@ -101,6 +144,29 @@ fn listeners_come_and_go() {
         thread::sleep(Duration::from_millis(20));
     }
     panic!("the listener of an upstream that is gone stays open");
+}
+
+#[test]
+fn open_connections_follow_their_port_to_another_upstream() {
+    let (a, b) = (Upstream::always(OK), Upstream::always(OK));
+    let (first, second) = (free_port(), free_port());
+    let text = |of_a: u16, of_b: u16| {
+        let upstream = |name: &str, to: u16, listen: u16| {
+            app(to, &format!("listen = \"127.0.0.1:{listen}\"\n")).replace("app", name)
+        };
+        upstream("app", a.port, of_a) + &upstream("b", b.port, of_b)
+    };
+    let proxy = Running::of(&text(first, second));
+    let mut caller = Wire::connect(first);
+    let mut ask = || {
+        caller.send(GET);
+        assert_eq!(caller.response().status(), 200);
+        (a.requests().len(), b.requests().len())
+    };
+    assert_eq!(ask(), (1, 0));
+    proxy.proxy.reload(&file(&text(second, first))).unwrap();
+    assert_eq!(ask(), (1, 1));
+    assert_eq!((port(&proxy.proxy, "app"), port(&proxy.proxy, "b")), (second, first));
 }
 
 #[test]

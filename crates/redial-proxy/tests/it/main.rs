@@ -16,6 +16,7 @@ mod lifecycle;
 mod limits;
 mod process;
 mod programs;
+mod reread;
 mod safety;
 mod start;
 mod tls;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 
 use redial_proxy::Proxy;
 
@@ -81,4 +82,22 @@ fn a_store_that_cannot_be_opened() {
         error.starts_with("upstream.a.idempotency.store: cannot open /nowhere/at/all/keys.db: "),
         "{error}"
     );
+}
+
+#[test]
+fn only_a_socket_that_was_left_behind_is_replaced() {
+    let directory = Directory::new("left-behind");
+    let path = directory.file("app.sock");
+    let text = format!(
+        "[upstream.a]\nto = \"http://127.0.0.1:1\"\nlisten = \"unix:{}\"\n",
+        path.display()
+    );
+    fs::write(&path, "precious").unwrap();
+    let error = refused(&text);
+    assert!(error.starts_with("upstream.a.listen: cannot listen on unix:"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    fs::remove_file(&path).unwrap();
+    drop(UnixListener::bind(&path).unwrap());
+    Proxy::start(&file(&text)).unwrap().drain();
+    assert!(!path.exists(), "removed at the end");
 }

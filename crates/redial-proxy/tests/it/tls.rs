@@ -16,7 +16,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use crate::kit::{Directory, GET, OK, PATIENCE, Running, Wire};
+use crate::kit::{Directory, GET, OK, PATIENCE, Running, Upstream, Wire, file};
 
 /// The text of a PEM file.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
@@ -178,8 +178,53 @@ fn certificates_of_the_upstream_are_verified() {
         let mut caller = authority.caller(proxy.port, true);
         caller.send(GET);
         let response = caller.response();
-        assert_eq!(response.status(), 502);
+        assert_eq!(response.status(), 503);
         assert_eq!(response.get("proxy-status"), Some("redial; error=tls_certificate_error"));
         assert!(response.text().contains(why), "{}", response.text());
     }
+}
+
+#[test]
+fn a_request_that_no_certificate_lets_through_goes_elsewhere_and_keeps_its_key() {
+    let authority = Authority::new("elsewhere");
+    let (bad, good) = (authority.serve(), Upstream::always(OK));
+    let bad = format!("\"https://127.0.0.1:{bad}\"");
+    let keys = "idempotency = { store = \"memory\", methods = [\"POST\"] }\n";
+    let request =
+        "POST / HTTP/1.1\r\nhost: app\r\nidempotency-key: \"1\"\r\ncontent-length: 0\r\n\r\n";
+    let once = "policy = \"p\"\n[policy.p]\nattempts = 1";
+    let proxy = Running::to(&bad, &format!("{keys}{once}"));
+    for _ in 0..2 {
+        let response = proxy.ask(request);
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert_eq!(response.get("proxy-status"), Some("redial; error=tls_certificate_error"));
+    }
+    let often = "policy = \"p\"\n[policy.p]\nattempts = 10\nbackoff = { base = \"1ms\" }\nbudget = \"none\"";
+    let both = format!("[{bad}, \"http://127.0.0.1:{}\"]", good.port);
+    let proxy = Running::to(&both, often);
+    for _ in 0..10 {
+        assert_eq!(proxy.ask(request).status(), 200);
+    }
+}
+
+#[test]
+fn a_connection_that_was_made_before_the_listener_had_tls_is_refused() {
+    let authority = Authority::new("later");
+    let upstream = Upstream::always(OK);
+    let text =
+        |tls: &str| format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n{tls}\n", upstream.port);
+    let proxy = Running::of(&text(""));
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    let (cert, key) = (authority.path("api.internal.pem"), authority.path("api.internal.key"));
+    let tls = format!("listen_tls = {{ cert = \"{cert}\", key = \"{key}\" }}");
+    proxy.proxy.reload(&file(&text(&tls))).unwrap();
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 503);
+    assert!(caller.is_closed());
+    let mut caller = authority.caller(proxy.port, false);
+    caller.send(GET);
+    assert_eq!(caller.response().status(), 200);
+    assert_eq!(upstream.requests().len(), 2);
 }

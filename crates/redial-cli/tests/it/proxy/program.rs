@@ -163,3 +163,26 @@ fn a_check_reads_certificates_and_binds_nothing() {
     let output = redial(&["proxy", "--check", &files.file("in_use.toml", in_use)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_check_creates_no_store() {
+    let files = Scratch::new("proxy-check-store");
+    let check = |store: &str| {
+        let text = format!(
+            "[upstream.app]\nto = \"http://127.0.0.1:9\"\nidempotency = {{ store = \"sqlite:{store}\" }}\n"
+        );
+        let output = redial(&["proxy", "--check", &files.file("proxy.toml", text)]);
+        (output.status.code(), self::text(&output.stderr).to_owned())
+    };
+    let store = files.path("keys.db");
+    let (code, error) = check(&store);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(!std::path::Path::new(&store).exists());
+    for wrong in
+        [files.path("nowhere/keys.db"), files.file("text.db", "not a database at all".to_owned())]
+    {
+        let (code, error) = check(&wrong);
+        assert_eq!(code, Some(2));
+        assert!(error.contains("upstream.app.idempotency.store: cannot open"), "{error}");
+    }
+}

@@ -18,7 +18,10 @@ use crate::inbound;
 /// It has the methods of [`redial::Error`](crate::Error). A response with an error status is not an error: it is
 /// returned.
 #[derive(Debug)]
-pub struct Error(crate::Error<BoxError>);
+pub struct Error {
+    inner: crate::Error<BoxError>,
+    maybe_processed: bool,
+}
 
 impl Error {
     /// The status for a caller of a gateway whose own request failed with this error.
@@ -51,9 +54,18 @@ impl Error {
         inbound::should_cross(reason, self.attempts()).then_some(reason)
     }
 
+    /// Whether any of the attempts may have been processed. If not, none was sent, or the server refused them all.
+    pub fn maybe_processed(&self) -> bool {
+        self.maybe_processed
+    }
+
+    pub(super) fn with_processed(self, maybe_processed: bool) -> Self {
+        Self { maybe_processed, ..self }
+    }
+
     /// The same as the error of any other call.
     pub fn into_inner(self) -> crate::Error<BoxError> {
-        self.0
+        self.inner
     }
 
     /// The error of the client itself, if it has this type and there was only one attempt.
@@ -62,7 +74,7 @@ impl Error {
         if self.attempts() > 1 {
             return Err(self);
         }
-        let mut inner = self.0.into_parts();
+        let mut inner = self.inner.into_parts();
         match inner.cause.take().map(|cause| cause.downcast::<E>()) {
             Some(Ok(cause)) => Ok(*cause),
             Some(Err(cause)) => Err(inner.with_cause(Some(cause)).into()),
@@ -89,13 +101,19 @@ impl Error {
 
 impl From<ErrorInner<BoxError>> for Error {
     fn from(inner: ErrorInner<BoxError>) -> Self {
-        Self(inner.into())
+        crate::Error::from(inner).into()
     }
 }
 
 impl From<crate::Error<BoxError>> for Error {
-    fn from(error: crate::Error<BoxError>) -> Self {
-        Self(error)
+    /// Of several attempts only the last is known.
+    fn from(inner: crate::Error<BoxError>) -> Self {
+        let maybe_processed = match inner.attempts() {
+            0 => false,
+            1 => inner.failure().is_none_or(|failure| failure.reach == Reach::Unknown),
+            _ => true,
+        };
+        Self { inner, maybe_processed }
     }
 }
 
@@ -103,18 +121,18 @@ impl Deref for Error {
     type Target = crate::Error<BoxError>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.inner
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.inner.fmt(f)
     }
 }
 
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.cause().map(|cause| &**cause as _)
+        self.inner.cause().map(|cause| &**cause as _)
     }
 }

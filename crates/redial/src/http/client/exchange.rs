@@ -35,7 +35,7 @@ pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     last: Option<Last<R>>,
     /// Whether a refused gRPC stream was opened again.
     resent: bool,
-    /// Whether an earlier attempt may have been processed.
+    /// Whether an attempt that has ended may have been processed.
     maybe_processed: bool,
 }
 
@@ -286,10 +286,10 @@ where
     ) -> Result<Option<Nanos>, Answered<R>> {
         self.update_session();
         let maybe_applied = self.is_own_conflict(&outcome, last.as_ref());
-        if let Outcome::Failure(failure) = outcome {
-            self.maybe_processed |=
-                failure.reach == Reach::Unknown && failure.class != Class::Permanent;
-        }
+        self.maybe_processed |= match outcome {
+            Outcome::Failure(failure) => failure.reach == Reach::Unknown,
+            _ => true,
+        };
         // An attempt that was cut off says more about the present than an earlier response.
         if last.is_none() && matches!(self.last, Some(Last::Response(_))) {
             self.last = None;
@@ -323,8 +323,7 @@ where
             Some(Last::Response(response)) => status::is_conflict(response.status()),
             _ => false,
         };
-        (self.maybe_processed || !self.session.others().is_empty())
-            && (conflict || grpc::is_conflict(failure.code))
+        self.maybe_processed() && (conflict || grpc::is_conflict(failure.code))
     }
 
     /// Admits the next attempt, after a wait.
@@ -353,7 +352,8 @@ where
             Some(Ok(())) => Ok(true),
             Some(Err(error)) => {
                 let cause = &mut Some(error.into());
-                Err(Err(self.session.end(Stop::Permanent, cause).into()))
+                let error = Error::from(self.session.end(Stop::Permanent, cause));
+                Err(Err(error.with_processed(self.maybe_processed())))
             }
         }
     }
@@ -376,7 +376,12 @@ where
             Some(Last::Error(cause)) => Some(cause),
             None => None,
         };
-        Err(inner.with_cause(cause).into())
+        Err(Error::from(inner.with_cause(cause)).with_processed(self.maybe_processed()))
+    }
+
+    /// Whether any attempt may have been processed, those in flight included.
+    fn maybe_processed(&self) -> bool {
+        self.maybe_processed || !self.session.others().is_empty()
     }
 }
 

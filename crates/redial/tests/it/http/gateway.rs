@@ -167,6 +167,25 @@ fn what_an_endpoint_refuses_was_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_says_whether_any_attempt_may_have_been_processed() {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, InvalidData};
+    let call = |kinds: &'static [io::ErrorKind]| async move {
+        let mut made = kinds.iter();
+        let service = service_fn(move |_: Request<Replay<Empty<Bytes>>>| {
+            let kind = made.next().copied().unwrap_or(ConnectionRefused);
+            async move { Err::<Response<Empty<Bytes>>, _>(io::Error::from(kind)) }
+        });
+        let layer = layer(unbounded(|p| p));
+        let request = Request::new(Empty::new());
+        let error = layer.layer(service).oneshot(request).await.unwrap_err();
+        (error.attempts(), error.maybe_processed())
+    };
+    assert_eq!(call(&[]).await, (4, false), "nothing was sent");
+    assert_eq!(call(&[ConnectionReset]).await, (4, true), "the first one was");
+    assert_eq!(call(&[ConnectionRefused, InvalidData]).await, (2, true), "the last one was");
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_response_carries_the_number_of_attempts_when_asked_to() {
     let count = |layer: RetryLayer, answers: &'static [u16]| async move {
         let answers: Vec<_> =
