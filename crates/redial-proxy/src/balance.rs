@@ -106,8 +106,8 @@ impl Service<Request<RequestBody>> for Balance {
             let ejected = AllEjected { endpoints: self.endpoints.all.len(), source };
             return Box::pin(ready(Err(ejected.into())));
         };
-        if let Some(host) = &endpoint.host {
-            request.headers_mut().insert(header::HOST, host.clone());
+        if !endpoint.keeps_host || !request.headers().contains_key(header::HOST) {
+            request.headers_mut().insert(header::HOST, endpoint.host.clone());
         }
         let is_timed = self.endpoints.all.len() > 1;
         let mut sender = Sender(Arc::clone(endpoint), is_timed);

@@ -16,8 +16,10 @@ pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
     /// Whether responses carry the name for the access log.
     pub(crate) is_logged: bool,
-    /// The `Host` of requests; `None` to keep the caller's.
-    pub(crate) host: Option<HeaderValue>,
+    /// The `Host` of requests.
+    pub(crate) host: HeaderValue,
+    /// Whether requests that have a `Host` keep theirs.
+    pub(crate) keeps_host: bool,
     pub(crate) dialer: Dialer,
     pub(crate) pool: Pool,
     pub(crate) load: Load,

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Method, Request, StatusCode, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use redial::http::BoxError;
@@ -169,7 +169,7 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
 async fn ask(endpoint: &Endpoint, path: &str) -> Result<StatusCode, BoxError> {
     let stream = endpoint.dialer.dial().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let host = endpoint.host.clone().unwrap_or(HeaderValue::from_static("localhost"));
+    let host = endpoint.host.clone();
     let request = Request::builder().method(Method::GET).uri(path).header(header::HOST, host);
     let request = request.header(header::CONNECTION, "close").body(Outbound::Empty)?;
     let mut response = pin!(sender.send_request(request));
