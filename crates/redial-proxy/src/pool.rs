@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -184,8 +184,8 @@ impl UpgradedSlot {
     }
 }
 
-/// The body of an endpoint's response. When it has been read to its end, its connection goes back to the pool; when it is
-/// dropped before, the connection is closed.
+/// The body of an endpoint's response. When it is dropped, its connection goes back to the pool if the end of the body has
+/// arrived, and is closed otherwise.
 pub(crate) struct ResponseBody {
     incoming: Incoming,
     has_ended: bool,
@@ -206,6 +206,24 @@ impl ResponseBody {
         self.failed = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Reads what has arrived and was not wanted, as the body of a response that is retried. Returns whether that is all.
+    #[cold]
+    fn drain(&mut self) -> bool {
+        if !matches!(self.link, Link::Polled(_))
+            || self.incoming.size_hint().lower() > limits::DRAINED_BYTES
+        {
+            return false;
+        }
+        let mut noop = Context::from_waker(Waker::noop());
+        for _ in 0..limits::DRAINED_FRAMES {
+            match self.link.poll_frame(&mut self.incoming, &mut noop) {
+                Poll::Ready(Some(Ok(_))) => {}
+                end => return matches!(end, Poll::Ready(None)),
+            }
+        }
+        false
     }
 
     fn take_link(&mut self) -> Link {
@@ -254,9 +272,9 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if (self.has_ended || self.incoming.is_end_stream())
+        if self.ticks > 0
+            && (self.has_ended || self.incoming.is_end_stream() || self.drain())
             && let Link::Polled(mut wire) = self.take_link()
-            && self.ticks > 0
             && wire.is_reusable()
         {
             self.lease.endpoint().pool.put(wire, self.ticks);

@@ -1,6 +1,6 @@
 //! Responses that end early, and responses that come early.
 
-use crate::kit::{Running, Upstream, Wire, free_port};
+use crate::kit::{GET, OK, Running, Upstream, Wire, free_port};
 
 #[test]
 fn what_came_before_a_response_broke_off_reaches_the_caller() {
@@ -45,4 +45,38 @@ fn a_request_that_was_read_keeps_its_connection() {
         caller.send("POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
         assert_eq!(caller.response().get("connection"), None);
     }
+}
+
+#[test]
+fn a_response_that_is_retried_keeps_its_connection() {
+    for unavailable in [
+        "HTTP/1.1 503 X\r\ncontent-length: 4\r\n\r\nbusy",
+        "HTTP/1.1 503 X\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbusy\r\n1\r\n!\r\n0\r\n\r\n",
+    ] {
+        let upstream = Upstream::new(move |accepted| {
+            for response in [unavailable, OK] {
+                accepted.request();
+                accepted.respond(response);
+            }
+        });
+        let proxy = Running::before(&upstream, "");
+        assert_eq!(proxy.ask(GET).status(), 200);
+        assert_eq!((upstream.requests().len(), upstream.connections()), (2, 1), "{unavailable:?}");
+    }
+}
+
+#[test]
+fn a_response_that_is_retried_before_its_end_closes_its_connection() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        if accepted.number == 0 {
+            accepted.respond("HTTP/1.1 503 X\r\ncontent-length: 5\r\n\r\nbusy");
+            assert!(accepted.wire.rest().is_empty());
+            accepted.tell("closed");
+        }
+        accepted.respond(OK);
+    });
+    let proxy = Running::before(&upstream, "");
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!((upstream.event(), upstream.connections()), ("closed", 2));
 }
