@@ -63,7 +63,8 @@ pub(crate) struct Upgraded {
 }
 
 impl Wire {
-    pub(crate) async fn new(stream: Stream) -> Result<Self, hyper::Error> {
+    pub(crate) async fn new(mut stream: Stream) -> Result<Self, hyper::Error> {
+        stream.read_after_hang_up(true);
         let mut http = http1::Builder::new();
         http.max_header_size(limits::HEAD_BYTES);
         let (sender, connection) = http.handshake(TokioIo::new(stream)).await?;
@@ -149,13 +150,11 @@ impl Wire {
     async fn link(mut self: Box<Self>, status: StatusCode) -> Link {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             poll_fn(|cx| self.poll(cx)).await;
-            return match self.connection.take().map(Connection::into_parts) {
-                Some(parts) => Link::Upgraded(Box::new(Upgraded {
-                    stream: parts.io.into_inner(),
-                    received: parts.read_buf,
-                })),
-                None => Link::Closed,
-            };
+            let Some(connection) = self.connection.take() else { return Link::Closed };
+            let parts = connection.into_parts();
+            let mut stream = parts.io.into_inner();
+            stream.read_after_hang_up(false);
+            return Link::Upgraded(Box::new(Upgraded { stream, received: parts.read_buf }));
         }
         if self.is_over {
             return Link::Closed;

@@ -1,5 +1,7 @@
 //! Responses that end early, and responses that come early.
 
+use std::io::Write as _;
+
 use crate::kit::{GET, OK, Running, Upstream, Wire, free_port};
 
 #[test]
@@ -79,4 +81,25 @@ fn a_response_that_is_retried_before_its_end_closes_its_connection() {
     let proxy = Running::before(&upstream, "");
     assert_eq!(proxy.ask(GET).status(), 200);
     assert_eq!((upstream.event(), upstream.connections()), ("closed", 2));
+}
+
+#[test]
+fn a_response_before_the_end_of_a_request_is_read_although_the_endpoint_hangs_up() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.wire.head();
+        // Some of the body is not read, so that the connection ends with a reset.
+        accepted.wire.stream.peek(&mut [0]).unwrap();
+        accepted.respond("HTTP/1.1 413 X\r\ncontent-length: 5\r\n\r\nlarge");
+    });
+    let proxy = Running::before(&upstream, "");
+    let body = vec![b'x'; 4 << 20];
+    for _ in 0..20 {
+        let mut caller = proxy.connect();
+        caller
+            .send(format!("PUT / HTTP/1.1\r\nhost: app\r\ncontent-length: {}\r\n\r\n", body.len()));
+        // The proxy, too, closes the connection before the end of the request.
+        let _ = caller.stream.write_all(&body);
+        let response = caller.response();
+        assert_eq!((response.status(), response.text().as_str()), (413, "large"));
+    }
 }
