@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use redial_policy::file::Address;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -29,6 +29,8 @@ use crate::state;
 
 /// The most connections at once.
 const MOST: usize = 16;
+/// From the connection to the last byte of the request's head.
+const HEAD: Duration = Duration::from_secs(1);
 /// From the connection to the last byte of the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -92,6 +94,8 @@ async fn serve_one(socket: AcceptedSocket, pages: Arc<Pages>) {
     // One response per connection: idle ones would keep others waiting. A client notices if it breaks.
     let _ = http1::Builder::new()
         .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
         .serve_connection(TokioIo::new(Stream::plain(socket)), service)
         .await;
 }

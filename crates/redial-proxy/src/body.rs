@@ -1,9 +1,10 @@
 //! The bodies of requests and responses on their way through the proxy.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::{fmt, mem};
+use std::{fmt, iter, mem};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -120,6 +121,14 @@ pub(crate) enum CallerFailed {
     Broke(hyper::Error),
 }
 
+impl CallerFailed {
+    /// Whether this is among an error and its sources.
+    pub(crate) fn caused(error: &(dyn Error + 'static)) -> bool {
+        let mut errors = iter::successors(Some(error), |error| (*error).source());
+        errors.any(|error| error.is::<Self>())
+    }
+}
+
 impl fmt::Display for CallerFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -129,7 +138,7 @@ impl fmt::Display for CallerFailed {
     }
 }
 
-impl std::error::Error for CallerFailed {}
+impl Error for CallerFailed {}
 
 /// The body of a response to a caller.
 #[derive(Default)]

@@ -6,6 +6,7 @@ use http::{HeaderValue, StatusCode};
 use redial::http::{BoxError, EndpointLayer};
 use tokio::time::Instant;
 
+use crate::body::CallerFailed;
 use crate::clock;
 use crate::dial::Dialer;
 use crate::pool::Pool;
@@ -148,9 +149,16 @@ impl Lease {
         }
     }
 
+    /// There is no response. That is no failure of the endpoint if the caller caused it.
+    #[cold]
     pub(crate) fn fail(mut self, error: impl Into<BoxError>) -> BoxError {
-        self.settle_failure();
-        error.into()
+        let error = error.into();
+        if CallerFailed::caused(&*error) {
+            self.started = None;
+        } else {
+            self.settle_failure();
+        }
+        error
     }
 
     #[cold]
