@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use redial::http::{BoxError, EndpointLayer};
+use redial_core::admit::BreakerState;
 use tokio::time::Instant;
 
 use crate::body::CallerFailed;
@@ -38,6 +39,12 @@ impl Endpoint {
 
     pub(crate) fn is_healthy(&self) -> bool {
         !self.is_unhealthy.load(Ordering::Relaxed)
+    }
+
+    /// Whether its breaker is not closed.
+    pub(crate) fn is_ejected(&self) -> bool {
+        let breaker = self.guards.as_ref().and_then(|guards| guards.retry().breaker());
+        breaker.is_some_and(|state| state != BreakerState::Closed)
     }
 
     /// Whether it may be chosen: neither a check nor its own guards eject it.
