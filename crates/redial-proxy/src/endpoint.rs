@@ -130,7 +130,7 @@ impl Load {
     }
 }
 
-/// A request in flight at an endpoint, until its response has been read.
+/// A request in flight at an endpoint, until its response has been read, or the connection that it upgraded has ended.
 pub(crate) struct Lease {
     endpoint: Arc<Endpoint>,
     /// When the attempt began, until there is an outcome; `None` also if there is no other endpoint to compare with.

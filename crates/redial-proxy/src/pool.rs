@@ -142,14 +142,15 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
         has_ended: incoming.is_end_stream(),
         incoming,
         link,
-        lease,
+        lease: Some(lease),
         ticks,
         paused: Timer::default(),
         failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
-        && let Link::Upgraded(upgraded) = response.body_mut().take_link()
+        && let Link::Upgraded(mut upgraded) = response.body_mut().take_link()
     {
+        upgraded.lease = response.body_mut().lease.take();
         response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
     }
     if let Some(served_by) = served_by {
@@ -190,7 +191,8 @@ pub(crate) struct ResponseBody {
     incoming: Incoming,
     has_ended: bool,
     link: Link,
-    lease: Lease,
+    /// `None` for a connection that is no longer HTTP, which has it.
+    lease: Option<Lease>,
     /// How long the connection may be idle afterwards.
     ticks: u32,
     paused: Timer,
@@ -276,8 +278,9 @@ impl Drop for ResponseBody {
             && (self.has_ended || self.incoming.is_end_stream() || self.drain())
             && let Link::Polled(mut wire) = self.take_link()
             && wire.is_reusable()
+            && let Some(lease) = &self.lease
         {
-            self.lease.endpoint().pool.put(wire, self.ticks);
+            lease.endpoint().pool.put(wire, self.ticks);
         }
     }
 }

@@ -23,6 +23,7 @@ use redial::http::BoxError;
 use tokio::task::{AbortHandle, unconstrained};
 
 use crate::body::RequestBody;
+use crate::endpoint::Lease;
 use crate::io::Stream;
 use crate::limits;
 
@@ -60,6 +61,8 @@ pub(crate) struct Upgraded {
     pub(crate) stream: Stream,
     /// What the endpoint has sent already.
     pub(crate) received: Bytes,
+    /// The request that it began with.
+    pub(crate) lease: Option<Lease>,
 }
 
 impl Wire {
@@ -154,7 +157,11 @@ impl Wire {
             let parts = connection.into_parts();
             let mut stream = parts.io.into_inner();
             stream.read_after_hang_up(false);
-            return Link::Upgraded(Box::new(Upgraded { stream, received: parts.read_buf }));
+            return Link::Upgraded(Box::new(Upgraded {
+                stream,
+                received: parts.read_buf,
+                lease: None,
+            }));
         }
         if self.is_over {
             return Link::Closed;

@@ -1,11 +1,11 @@
 //! What the admin interface shows of requests, and that it stays reachable.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redial_policy::file::Address;
 use redial_proxy::Proxy;
 
-use crate::kit::{OK, Running, Upstream, Wire, file, port};
+use crate::kit::{OK, PATIENCE, Running, Upstream, Wire, file, port};
 
 /// A proxy before this upstream, and the port of its admin interface.
 fn with_admin(upstream: &Upstream) -> (Running, u16) {
@@ -67,4 +67,28 @@ fn idle_connections_do_not_block_the_admin_interface() {
     caller.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     caller.send("GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_eq!(caller.response().status(), 200);
+}
+
+#[test]
+fn a_websocket_is_in_flight_until_it_ends() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.respond("HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+        assert_eq!(accepted.wire.exactly(4), b"ping");
+        accepted.respond("pong");
+        accepted.wire.rest();
+    });
+    let (proxy, admin) = with_admin(&upstream);
+    let mut caller = proxy.connect();
+    caller.send("GET / HTTP/1.1\r\nhost: app\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    assert_eq!(caller.head().unwrap().status(), 101);
+    caller.send("ping");
+    assert_eq!(caller.exactly(4), b"pong");
+    assert_eq!(value(admin, "inflight_requests"), 1);
+    caller.end_sending();
+    assert!(caller.is_closed());
+    let deadline = Instant::now() + PATIENCE;
+    while value(admin, "inflight_requests") > 0 {
+        assert!(Instant::now() < deadline, "the request stays in flight");
+    }
 }
