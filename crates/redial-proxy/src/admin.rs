@@ -107,8 +107,8 @@ impl Pages {
             return error(StatusCode::FORBIDDEN, why);
         }
         let path = request.uri().path();
-        if let Some(order) = path.strip_prefix("/breakers/") {
-            return self.order(order, request);
+        if let Some(command) = path.strip_prefix("/breakers/") {
+            return self.set_breaker(command, request);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return only("GET, HEAD", "only GET is allowed");
@@ -138,7 +138,7 @@ impl Pages {
     }
 
     /// Opens or resets a breaker: `UPSTREAM/ENDPOINT/open`.
-    fn order(&self, order: &str, request: &Request<Incoming>) -> Response<Outbound> {
+    fn set_breaker(&self, command: &str, request: &Request<Incoming>) -> Response<Outbound> {
         if *request.method() != Method::POST {
             return only("POST", "only POST is allowed");
         }
@@ -146,9 +146,9 @@ impl Pages {
         if request.headers().contains_key(header::ORIGIN) {
             return error(StatusCode::FORBIDDEN, "requests of web pages are not allowed");
         }
-        match state::order(&self.control.shared.world.load(), order) {
+        match state::set_breaker(&self.control.shared.world.load(), command) {
             Ok(breaker) => {
-                self.control.event("breaker", format!("{order} by hand"));
+                self.control.event("breaker", format!("{command} by hand"));
                 json(StatusCode::OK, &breaker)
             }
             Err(why) => error(StatusCode::NOT_FOUND, &why),

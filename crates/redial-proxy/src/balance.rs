@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::endpoint::{Endpoint, Lease};
-use crate::pool::{self, ResponseBody, Sent};
+use crate::pool::{self, ResponseBody, ResponseFuture};
 
 /// The endpoints of an upstream, as a service. The layer above gives each call an instance of its own, and every attempt
 /// of the call a clone of the one that made the attempt before.
@@ -94,7 +94,7 @@ impl Balance {
 impl Service<Request<RequestBody>> for Balance {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Sent;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -126,13 +126,13 @@ struct Sender {
 impl Service<Request<RequestBody>> for Sender {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Sent;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<RequestBody>) -> Sent {
+    fn call(&mut self, request: Request<RequestBody>) -> ResponseFuture {
         pool::send(Lease::new(Arc::clone(&self.endpoint), self.is_timed), request)
     }
 }

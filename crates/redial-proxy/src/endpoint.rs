@@ -1,3 +1,5 @@
+//! One address of an upstream, and how loaded it is.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -264,8 +264,7 @@ fn origin_form(parts: &mut request::Parts) -> Result<(), &'static Refusal> {
         let host = HeaderValue::from_str(target).ok().filter(is_host).ok_or(&answer::HOST)?;
         parts.headers.insert(header::HOST, host);
     }
-    let target = parts.uri.path_and_query().cloned();
-    parts.uri = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+    parts.uri = parts.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
     Ok(())
 }
 

@@ -94,12 +94,12 @@ impl Pool {
 }
 
 /// The beginning of a response.
-pub(crate) type Sent =
+pub(crate) type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
 /// Sends a request to an endpoint. What a request on an idle connection needs is separate from the rest, and small: larger
 /// allocations cost more.
-pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> Sent {
+pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> ResponseFuture {
     match lease.endpoint().pool.take() {
         Some(wire) => Box::pin(reuse(lease, wire.send(request))),
         None => Box::pin(open(lease, request)),
@@ -145,7 +145,6 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
         lease: Some(lease),
         ticks,
         paused: Timer::default(),
-        failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
         && let Link::Upgraded(mut upgraded) = response.body_mut().take_link()
@@ -196,20 +195,9 @@ pub(crate) struct ResponseBody {
     /// How long the connection may be idle afterwards.
     ticks: u32,
     paused: Timer,
-    failed: Option<BoxError>,
 }
 
 impl ResponseBody {
-    /// Fails with the next poll. hyper drops what it has not written when a body fails, and the part that arrived is the
-    /// caller's.
-    #[cold]
-    fn fail<T>(&mut self, error: BoxError, cx: &mut Context<'_>) -> Poll<T> {
-        self.link = Link::Closed;
-        self.failed = Some(error);
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
     /// Reads what has arrived and was not wanted, as the body of a response that is retried. Returns whether that is all.
     #[cold]
     fn drain(&mut self) -> bool {
@@ -241,17 +229,18 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(error) = self.failed.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
         match frame {
             Poll::Pending if paused.poll(limits::RESPONSE_BODY, cx).is_ready() => {
-                self.fail("the upstream sent no part of the body for 300 s".into(), cx)
+                self.link = Link::Closed;
+                Poll::Ready(Some(Err("the upstream sent no part of the body for 300 s".into())))
             }
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Err(error))) => self.fail(error.into(), cx),
+            Poll::Ready(Some(Err(error))) => {
+                self.link = Link::Closed;
+                Poll::Ready(Some(Err(error.into())))
+            }
             Poll::Ready(Some(Ok(frame))) => {
                 paused.stop();
                 Poll::Ready(Some(Ok(frame)))

@@ -142,8 +142,8 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
             let (control, upstream, health) =
                 (Arc::clone(&control), Arc::clone(&upstream), health.clone());
             checks.spawn(async move {
-                let asked = timeout(health.timeout, ask(&endpoint, &health.path));
-                let problem = match asked.await {
+                let checked = timeout(health.timeout, fetch_status(&endpoint, &health.path));
+                let problem = match checked.await {
                     Ok(Ok(status)) if status.is_success() => None,
                     Ok(Ok(status)) => Some(status.to_string()),
                     Ok(Err(error)) => Some(error.to_string()),
@@ -166,7 +166,7 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
 }
 
 /// Asks an endpoint for its health, on a connection of its own.
-async fn ask(endpoint: &Endpoint, path: &str) -> Result<StatusCode, BoxError> {
+async fn fetch_status(endpoint: &Endpoint, path: &str) -> Result<StatusCode, BoxError> {
     let stream = endpoint.dialer.dial().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let host = endpoint.host.clone();

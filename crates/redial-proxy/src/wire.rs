@@ -74,8 +74,8 @@ impl Wire {
         Ok(Self { sender, connection: Some(connection), is_over: false, sent: Arc::default() })
     }
 
-    /// Whether the connection can take another request, after the end of a response. An end that the endpoint makes
-    /// later is noticed before the next request is written: hyper reads first, and returns the request.
+    /// Whether the connection can take another request, after the end of a response. If the endpoint closes it later, this
+    /// is usually noticed before the next request is written: hyper reads first, and returns the request.
     pub(crate) fn is_reusable(&mut self) -> bool {
         // Most often hyper has noticed the end of the response while it read it.
         if !self.is_over && !self.sender.is_ready() {
@@ -103,7 +103,7 @@ impl Wire {
     ) -> impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>> + Send {
         self.sent.store(false, Ordering::Relaxed);
         let sent = Arc::clone(&self.sent);
-        let request = request.map(|body| Sending { body, _sent: Sent(sent) });
+        let request = request.map(|body| Sending { body, _sent: SetWhenDropped(sent) });
         let response = self.sender.try_send_request(request);
         self.receive(response)
     }
@@ -216,12 +216,12 @@ impl Drop for Task {
 pub(crate) struct Sending {
     body: RequestBody,
     /// hyper drops the body at its end.
-    _sent: Sent,
+    _sent: SetWhenDropped,
 }
 
-struct Sent(Arc<AtomicBool>);
+struct SetWhenDropped(Arc<AtomicBool>);
 
-impl Drop for Sent {
+impl Drop for SetWhenDropped {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
