@@ -3,6 +3,7 @@
 //! A request only puts a record into a bounded queue. A thread of its own formats the lines and passes them on, and
 //! when it does not keep up, records are dropped and counted.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -211,7 +212,7 @@ impl Record {
             "time": time.as_millisecond() as f64 / 1e3,
             "upstream": &*self.upstream,
             "method": self.method.as_str(),
-            "path": self.path,
+            "path": Printable(&self.path).to_string(),
             "status": self.status.as_u16(),
             "ms": self.millis(),
             "endpoint": self.endpoint.as_deref(),
@@ -226,7 +227,7 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { upstream, method, path, status, attempts, .. } = self;
-        let (status, millis) = (status.as_u16(), self.millis());
+        let (path, status, millis) = (Printable(path), status.as_u16(), self.millis());
         write!(f, "{upstream} {method} {path} {status} {millis:.1}ms")?;
         if let Some(endpoint) = &self.endpoint {
             write!(f, " endpoint={endpoint}")?;
@@ -239,5 +240,20 @@ impl fmt::Display for Record {
             Some(balance) => write!(f, " budget={balance}"),
             None => Ok(()),
         }
+    }
+}
+
+/// A path, percent-encoded where it is not visible ASCII: terminals act on some of the rest.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return f.write_str(self.0);
+        }
+        self.0.bytes().try_for_each(|byte| match byte {
+            b'!'..=b'~' => f.write_char(byte.into()),
+            _ => write!(f, "%{byte:02X}"),
+        })
     }
 }

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use redial_policy::file::Address;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -29,6 +29,8 @@ use crate::state;
 
 /// The most connections at once.
 const MOST: usize = 16;
+/// From the connection to the last byte of the request's head.
+const HEAD: Duration = Duration::from_secs(1);
 /// From the connection to the last byte of the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -92,6 +94,8 @@ async fn serve_one(socket: AcceptedSocket, pages: Arc<Pages>) {
     // One response per connection: idle ones would keep others waiting. A client notices if it breaks.
     let _ = http1::Builder::new()
         .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
         .serve_connection(TokioIo::new(Stream::plain(socket)), service)
         .await;
 }
@@ -103,8 +107,8 @@ impl Pages {
             return error(StatusCode::FORBIDDEN, why);
         }
         let path = request.uri().path();
-        if let Some(order) = path.strip_prefix("/breakers/") {
-            return self.order(order, request);
+        if let Some(command) = path.strip_prefix("/breakers/") {
+            return self.set_breaker(command, request);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return only("GET, HEAD", "only GET is allowed");
@@ -134,7 +138,7 @@ impl Pages {
     }
 
     /// Opens or resets a breaker: `UPSTREAM/ENDPOINT/open`.
-    fn order(&self, order: &str, request: &Request<Incoming>) -> Response<Outbound> {
+    fn set_breaker(&self, command: &str, request: &Request<Incoming>) -> Response<Outbound> {
         if *request.method() != Method::POST {
             return only("POST", "only POST is allowed");
         }
@@ -142,9 +146,9 @@ impl Pages {
         if request.headers().contains_key(header::ORIGIN) {
             return error(StatusCode::FORBIDDEN, "requests of web pages are not allowed");
         }
-        match state::order(&self.control.shared.world.load(), order) {
+        match state::set_breaker(&self.control.shared.world.load(), command) {
             Ok(breaker) => {
-                self.control.event("breaker", format!("{order} by hand"));
+                self.control.event("breaker", format!("{command} by hand"));
                 json(StatusCode::OK, &breaker)
             }
             Err(why) => error(StatusCode::NOT_FOUND, &why),

@@ -43,6 +43,11 @@ pub(crate) static CONNECT: Refusal = Refusal {
     proxy_status: "redial; error=http_request_denied",
     text: "CONNECT is not supported: send requests to the address of the upstream's listener\n",
 };
+pub(crate) static NO_PATH: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    proxy_status: "redial; error=http_request_error",
+    text: "the request target has no path\n",
+};
 pub(crate) static URI_TOO_LONG: Refusal = Refusal {
     status: StatusCode::URI_TOO_LONG,
     proxy_status: "redial; error=http_request_error",

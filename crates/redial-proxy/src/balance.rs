@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::RequestBody;
 use crate::clock;
 use crate::endpoint::{Endpoint, Lease};
-use crate::pool::{self, ResponseBody, Sent};
+use crate::pool::{self, ResponseBody, ResponseFuture};
 
 /// The endpoints of an upstream, as a service. The layer above gives each call an instance of its own, and every attempt
 /// of the call a clone of the one that made the attempt before.
@@ -94,7 +94,7 @@ impl Balance {
 impl Service<Request<RequestBody>> for Balance {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Sent;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -102,15 +102,13 @@ impl Service<Request<RequestBody>> for Balance {
 
     fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         let Some(endpoint) = self.endpoints.choose(&mut self.tried) else {
-            let source = EndpointRefused::new(Stop::BreakerOpen);
-            let ejected = AllEjected { endpoints: self.endpoints.all.len(), source };
-            return Box::pin(ready(Err(ejected.into())));
+            return Box::pin(ready(Err(NoneAvailable::new(&self.endpoints.all).into())));
         };
-        if let Some(host) = &endpoint.host {
-            request.headers_mut().insert(header::HOST, host.clone());
+        if !endpoint.keeps_host || !request.headers().contains_key(header::HOST) {
+            request.headers_mut().insert(header::HOST, endpoint.host.clone());
         }
         let is_timed = self.endpoints.all.len() > 1;
-        let mut sender = Sender(Arc::clone(endpoint), is_timed);
+        let mut sender = Sender { endpoint: Arc::clone(endpoint), is_timed };
         match &endpoint.guards {
             None => sender.call(request),
             Some(guards) => Box::pin(guards.layer(sender).call(request)),
@@ -119,41 +117,70 @@ impl Service<Request<RequestBody>> for Balance {
 }
 
 /// One endpoint, as a service.
-struct Sender(Arc<Endpoint>, bool);
+struct Sender {
+    endpoint: Arc<Endpoint>,
+    /// Whether its latency is measured, to compare it with that of others.
+    is_timed: bool,
+}
 
 impl Service<Request<RequestBody>> for Sender {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Sent;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<RequestBody>) -> Sent {
-        pool::send(Lease::new(Arc::clone(&self.0), self.1), request)
+    fn call(&mut self, request: Request<RequestBody>) -> ResponseFuture {
+        pool::send(Lease::new(Arc::clone(&self.endpoint), self.is_timed), request)
     }
 }
 
-/// No endpoint can be chosen.
+/// No endpoint can be chosen. Counts the endpoints by reason.
 #[derive(Debug)]
-struct AllEjected {
+struct NoneAvailable {
     endpoints: usize,
+    unhealthy: usize,
+    ejected: usize,
     /// To the layer that retries: nothing was sent.
     source: EndpointRefused,
 }
 
-impl fmt::Display for AllEjected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.endpoints {
-            0 => f.write_str("the name of the upstream has no address"),
-            1 => f.write_str("the only endpoint of the upstream is ejected"),
-            all => write!(f, "all {all} endpoints of the upstream are ejected"),
-        }
+impl NoneAvailable {
+    #[cold]
+    fn new(all: &[Arc<Endpoint>]) -> Self {
+        let (unhealthy, healthy): (Vec<_>, Vec<_>) = all.iter().partition(|it| !it.is_healthy());
+        let ejected = healthy.iter().filter(|it| it.is_ejected()).count();
+        let is_full = healthy.len() > ejected;
+        let reason = if is_full { Stop::Concurrency } else { Stop::BreakerOpen };
+        let source = EndpointRefused::new(reason);
+        Self { endpoints: all.len(), unhealthy: unhealthy.len(), ejected, source }
     }
 }
 
-impl Error for AllEjected {
+impl fmt::Display for NoneAvailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { endpoints, unhealthy, ejected, .. } = *self;
+        if endpoints == 0 {
+            return f.write_str("the name of the upstream has no address");
+        }
+        let reasons = [
+            (ejected, "ejected by the breaker"),
+            (endpoints - unhealthy - ejected, "at the concurrency limit"),
+            (unhealthy, "failing the health check"),
+        ];
+        f.write_str("no endpoint of the upstream is available")?;
+        let mut separator = ": ";
+        for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{separator}{count} {reason}")?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+impl Error for NoneAvailable {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
     }

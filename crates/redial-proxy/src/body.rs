@@ -1,9 +1,10 @@
 //! The bodies of requests and responses on their way through the proxy.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::{fmt, mem};
+use std::{fmt, iter, mem};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -11,10 +12,10 @@ use hyper::body::Incoming;
 use redial::http::server::idempotency;
 use redial::http::{Answer, BoxError, Replay};
 
-use crate::limits;
 use crate::pool::ResponseBody;
 use crate::pulse::Pulse;
 use crate::timer::Timer;
+use crate::{guard, limits};
 
 /// The body of an attempt.
 pub(crate) type RequestBody = Replay<Inbound>;
@@ -32,14 +33,16 @@ pub(crate) struct Arriving {
     paused: Timer,
     /// Told of the end. `None` for a request without a body.
     pulse: Option<Arc<Pulse>>,
+    /// Whether trailers of proxies are accepted.
+    trust: bool,
 }
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming, pulse: &Arc<Pulse>) -> Self {
+    pub(crate) fn new(body: Incoming, pulse: &Arc<Pulse>, trust: bool) -> Self {
         let has_body = !body.is_end_stream();
         pulse.set_arriving(has_body);
         let pulse = has_body.then(|| Arc::clone(pulse));
-        Self { body, paused: Timer::default(), pulse }
+        Self { body, paused: Timer::default(), pulse, trust }
     }
 }
 
@@ -51,9 +54,15 @@ impl Body for Arriving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(read) = &frame {
+        let mut frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(read) = &mut frame {
             self.paused.stop();
+            if let Some(Ok(frame)) = read
+                && let Some(trailers) = frame.trailers_mut()
+                && !self.trust
+            {
+                guard::strip_forwarding(trailers);
+            }
             if (read.is_none() || self.body.is_end_stream())
                 && let Some(pulse) = &self.pulse
             {
@@ -112,6 +121,14 @@ pub(crate) enum CallerFailed {
     Broke(hyper::Error),
 }
 
+impl CallerFailed {
+    /// Whether this is among an error and its sources.
+    pub(crate) fn caused(error: &(dyn Error + 'static)) -> bool {
+        let mut errors = iter::successors(Some(error), |error| (*error).source());
+        errors.any(|error| error.is::<Self>())
+    }
+}
+
 impl fmt::Display for CallerFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -121,7 +138,7 @@ impl fmt::Display for CallerFailed {
     }
 }
 
-impl std::error::Error for CallerFailed {}
+impl Error for CallerFailed {}
 
 /// The body of a response to a caller.
 #[derive(Default)]

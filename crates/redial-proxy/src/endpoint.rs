@@ -1,11 +1,15 @@
+//! One address of an upstream, and how loaded it is.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use redial::http::{BoxError, EndpointLayer};
+use redial_core::admit::BreakerState;
 use tokio::time::Instant;
 
+use crate::body::CallerFailed;
 use crate::clock;
 use crate::dial::Dialer;
 use crate::pool::Pool;
@@ -16,8 +20,10 @@ pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
     /// Whether responses carry the name for the access log.
     pub(crate) is_logged: bool,
-    /// The `Host` of requests; `None` to keep the caller's.
-    pub(crate) host: Option<HeaderValue>,
+    /// The `Host` of requests.
+    pub(crate) host: HeaderValue,
+    /// Whether requests that have a `Host` keep theirs.
+    pub(crate) keeps_host: bool,
     pub(crate) dialer: Dialer,
     pub(crate) pool: Pool,
     pub(crate) load: Load,
@@ -35,6 +41,12 @@ impl Endpoint {
 
     pub(crate) fn is_healthy(&self) -> bool {
         !self.is_unhealthy.load(Ordering::Relaxed)
+    }
+
+    /// Whether its breaker is not closed.
+    pub(crate) fn is_ejected(&self) -> bool {
+        let breaker = self.guards.as_ref().and_then(|guards| guards.retry().breaker());
+        breaker.is_some_and(|state| state != BreakerState::Closed)
     }
 
     /// Whether it may be chosen: neither a check nor its own guards eject it.
@@ -120,7 +132,7 @@ impl Load {
     }
 }
 
-/// A request in flight at an endpoint, until its response has been read.
+/// A request in flight at an endpoint, until its response has been read, or the connection that it upgraded has ended.
 pub(crate) struct Lease {
     endpoint: Arc<Endpoint>,
     /// When the attempt began, until there is an outcome; `None` also if there is no other endpoint to compare with.
@@ -146,9 +158,16 @@ impl Lease {
         }
     }
 
+    /// There is no response. That is no failure of the endpoint if the caller caused it.
+    #[cold]
     pub(crate) fn fail(mut self, error: impl Into<BoxError>) -> BoxError {
-        self.settle_failure();
-        error.into()
+        let error = error.into();
+        if CallerFailed::caused(&*error) {
+            self.started = None;
+        } else {
+            self.settle_failure();
+        }
+        error
     }
 
     #[cold]

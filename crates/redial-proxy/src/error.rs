@@ -1,3 +1,5 @@
+//! Why a proxy does not start.
+
 use std::error;
 use std::fmt;
 

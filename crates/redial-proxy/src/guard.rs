@@ -9,7 +9,7 @@ use http::{Method, StatusCode, Uri, Version, request, response};
 
 use crate::answer::{self, Refusal};
 use crate::limits;
-use crate::names::{HTTP2_SETTINGS, KEEP_ALIVE, PROXY_CONNECTION, X_REAL_IP};
+use crate::names::{HTTP2_SETTINGS, KEEP_ALIVE, PROXY_CONNECTION};
 
 /// What the guard knows of the upstream.
 pub(crate) struct Rules {
@@ -102,7 +102,7 @@ pub(crate) fn request(
         strip_forwarding(&mut parts.headers);
     }
     if parts.uri.scheme().is_some() {
-        origin_form(&mut parts.uri);
+        origin_form(parts)?;
     }
     parts.headers.append(header::VIA, rules.via.clone());
     parts.version = Version::HTTP_11;
@@ -114,8 +114,9 @@ fn check_target(parts: &request::Parts) -> Result<(), &'static Refusal> {
         return Err(&answer::CONNECT);
     }
     match parts.uri.path_and_query() {
+        None => Err(&answer::NO_PATH),
         Some(target) if target.as_str().len() > limits::URI_BYTES => Err(&answer::URI_TOO_LONG),
-        _ => Ok(()),
+        Some(_) => Ok(()),
     }
 }
 
@@ -163,12 +164,17 @@ fn is_host(value: &HeaderValue) -> bool {
     !value.is_empty() && value.as_bytes().iter().all(is_part)
 }
 
-/// Whether a header speaks for a proxy, of this kind or another.
+/// Whether a header speaks for a proxy, of this kind or another. CGI and its successors read `_` in a name as `-`.
 fn is_forwarding(name: &HeaderName) -> bool {
-    let text = name.as_str();
-    ["redial-", "x-envoy-", "x-forwarded-"].iter().any(|prefix| text.starts_with(prefix))
-        || *name == header::FORWARDED
-        || *name == X_REAL_IP
+    let name = name.as_str().as_bytes();
+    let starts_with = |known: &str| {
+        let is_same = |(byte, known): (&u8, u8)| *byte == known || (*byte == b'_' && known == b'-');
+        name.len() >= known.len() && name.iter().zip(known.bytes()).all(is_same)
+    };
+    ["redial-", "x-envoy-", "x-forwarded-"].into_iter().any(starts_with)
+        || ["forwarded", "x-real-ip"]
+            .into_iter()
+            .any(|it| name.len() == it.len() && starts_with(it))
 }
 
 /// Removes what concerns only the caller's connection.
@@ -239,8 +245,9 @@ fn strip_named(headers: &mut HeaderMap, named: &HeaderValue) {
     }
 }
 
+/// Removes headers, or trailers, that only a proxy may send.
 #[cold]
-fn strip_forwarding(headers: &mut HeaderMap) {
+pub(crate) fn strip_forwarding(headers: &mut HeaderMap) {
     let names: Vec<HeaderName> =
         headers.keys().filter(|name| is_forwarding(name)).cloned().collect();
     for name in names {
@@ -248,11 +255,17 @@ fn strip_forwarding(headers: &mut HeaderMap) {
     }
 }
 
-/// A target that names the host, as clients write it for a proxy, becomes one that does not.
+/// A target that names the host, as clients write it for a proxy, becomes one that does not. HTTP/1.0 has no `Host`
+/// beside it.
 #[cold]
-fn origin_form(uri: &mut Uri) {
-    let target = uri.path_and_query().cloned();
-    *uri = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+fn origin_form(parts: &mut request::Parts) -> Result<(), &'static Refusal> {
+    if !parts.headers.contains_key(header::HOST) {
+        let target = parts.uri.authority().map_or("", Authority::as_str);
+        let host = HeaderValue::from_str(target).ok().filter(is_host).ok_or(&answer::HOST)?;
+        parts.headers.insert(header::HOST, host);
+    }
+    parts.uri = parts.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+    Ok(())
 }
 
 /// Prepares an endpoint's response for the caller.

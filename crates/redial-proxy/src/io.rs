@@ -1,7 +1,7 @@
 //! A connection of any kind: TCP or a Unix socket, plain or with TLS.
 
 use std::cell::RefCell;
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind as Io, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,6 +33,8 @@ pub(crate) struct Stream {
     stalled: Timer,
     /// Told of bytes that arrive.
     pulse: Option<Arc<Pulse>>,
+    /// See [`Stream::read_after_hang_up`].
+    reads_after_hang_up: bool,
 }
 
 impl Stream {
@@ -45,15 +47,27 @@ impl Stream {
     }
 
     fn new(transport: Transport) -> Self {
-        Self { transport, stalled: Timer::default(), pulse: None }
+        Self { transport, stalled: Timer::default(), pulse: None, reads_after_hang_up: false }
     }
 
     pub(crate) fn watch(&mut self, pulse: Arc<Pulse>) {
         self.pulse = Some(pulse);
     }
 
+    /// Whether writes succeed, without effect, when the peer has closed the connection. What the peer sent before, as a
+    /// server that refuses a large request does, can still be read, and hyper would not read it after an error.
+    pub(crate) fn read_after_hang_up(&mut self, reads: bool) {
+        self.reads_after_hang_up = reads;
+    }
+
+    fn is_ignored(&self, error: &io::Error) -> bool {
+        let is_hang_up = matches!(error.kind(), Io::BrokenPipe | Io::ConnectionReset);
+        self.reads_after_hang_up && is_hang_up
+    }
+
     fn write(
         &mut self,
+        length: usize,
         cx: &mut Context<'_>,
         write: impl FnOnce(&mut Transport, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
@@ -62,9 +76,12 @@ impl Stream {
             self.stalled.stop();
         } else if self.stalled.poll(limits::STALLED_WRITE, cx).is_ready() {
             let late = "the peer accepted no data for 30 s";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late)));
+            return Poll::Ready(Err(io::Error::new(Io::TimedOut, late)));
         }
-        written
+        match written {
+            Poll::Ready(Err(error)) if self.is_ignored(&error) => Poll::Ready(Ok(length)),
+            written => written,
+        }
     }
 }
 
@@ -107,7 +124,11 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, |transport, cx| each!(transport, it => Pin::new(it).poll_write(cx, bytes)))
+        self.write(
+            bytes.len(),
+            cx,
+            |transport, cx| each!(transport, it => Pin::new(it).poll_write(cx, bytes)),
+        )
     }
 
     fn poll_write_vectored(
@@ -115,8 +136,10 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if parts.iter().map(|part| part.len()).sum::<usize>() > SMALL {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if length > SMALL {
             return self.write(
+                length,
                 cx,
                 |transport, cx| each!(transport, it => Pin::new(it).poll_write_vectored(cx, parts)),
             );
@@ -133,7 +156,10 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(&mut self.transport, stream => Pin::new(stream).poll_flush(cx))
+        match each!(&mut self.transport, stream => Pin::new(stream).poll_flush(cx)) {
+            Poll::Ready(Err(error)) if self.is_ignored(&error) => Poll::Ready(Ok(())),
+            flushed => flushed,
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -17,6 +17,10 @@ pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(30);
 pub(crate) const STALLED_WRITE: Duration = Duration::from_secs(30);
 /// Between two parts of a response's body. Longer than that of a request, because event streams pause.
 pub(crate) const RESPONSE_BODY: Duration = Duration::from_secs(300);
+/// The rest of a response's body that is read to keep its connection, in bytes if the length is known.
+pub(crate) const DRAINED_BYTES: u64 = 64 << 10;
+/// The same, in parts.
+pub(crate) const DRAINED_FRAMES: usize = 16;
 /// Between two bytes, in either direction, of a connection that was upgraded.
 pub(crate) const TUNNEL: Duration = Duration::from_secs(300);
 /// A caller's connection without a request is closed after once to twice this time.

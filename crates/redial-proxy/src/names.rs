@@ -6,4 +6,3 @@ pub(crate) const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-set
 pub(crate) const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 pub(crate) const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
-pub(crate) const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");

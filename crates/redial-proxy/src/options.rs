@@ -1,3 +1,5 @@
+//! What the program around a proxy provides.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -94,12 +94,12 @@ impl Pool {
 }
 
 /// The beginning of a response.
-pub(crate) type Sent =
+pub(crate) type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
 /// Sends a request to an endpoint. What a request on an idle connection needs is separate from the rest, and small: larger
 /// allocations cost more.
-pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> Sent {
+pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> ResponseFuture {
     match lease.endpoint().pool.take() {
         Some(wire) => Box::pin(reuse(lease, wire.send(request))),
         None => Box::pin(open(lease, request)),
@@ -142,14 +142,14 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
         has_ended: incoming.is_end_stream(),
         incoming,
         link,
-        lease,
+        lease: Some(lease),
         ticks,
         paused: Timer::default(),
-        failed: None,
     });
     if let Link::Upgraded(_) = &response.body().link
-        && let Link::Upgraded(upgraded) = response.body_mut().take_link()
+        && let Link::Upgraded(mut upgraded) = response.body_mut().take_link()
     {
+        upgraded.lease = response.body_mut().lease.take();
         response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
     }
     if let Some(served_by) = served_by {
@@ -184,28 +184,36 @@ impl UpgradedSlot {
     }
 }
 
-/// The body of an endpoint's response. When it has been read to its end, its connection goes back to the pool; when it is
-/// dropped before, the connection is closed.
+/// The body of an endpoint's response. When it is dropped, its connection goes back to the pool if the end of the body has
+/// arrived, and is closed otherwise.
 pub(crate) struct ResponseBody {
     incoming: Incoming,
     has_ended: bool,
     link: Link,
-    lease: Lease,
+    /// `None` for a connection that is no longer HTTP, which has it.
+    lease: Option<Lease>,
     /// How long the connection may be idle afterwards.
     ticks: u32,
     paused: Timer,
-    failed: Option<BoxError>,
 }
 
 impl ResponseBody {
-    /// Fails with the next poll. hyper drops what it has not written when a body fails, and the part that arrived is the
-    /// caller's.
+    /// Reads what has arrived and was not wanted, as the body of a response that is retried. Returns whether that is all.
     #[cold]
-    fn fail<T>(&mut self, error: BoxError, cx: &mut Context<'_>) -> Poll<T> {
-        self.link = Link::Closed;
-        self.failed = Some(error);
-        cx.waker().wake_by_ref();
-        Poll::Pending
+    fn drain(&mut self) -> bool {
+        if !matches!(self.link, Link::Polled(_))
+            || self.incoming.size_hint().lower() > limits::DRAINED_BYTES
+        {
+            return false;
+        }
+        let mut noop = Context::from_waker(Waker::noop());
+        for _ in 0..limits::DRAINED_FRAMES {
+            match self.link.poll_frame(&mut self.incoming, &mut noop) {
+                Poll::Ready(Some(Ok(_))) => {}
+                end => return matches!(end, Poll::Ready(None)),
+            }
+        }
+        false
     }
 
     fn take_link(&mut self) -> Link {
@@ -221,17 +229,18 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(error) = self.failed.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
         let Self { incoming, link, paused, .. } = &mut *self;
         let frame = link.poll_frame(incoming, cx);
         match frame {
             Poll::Pending if paused.poll(limits::RESPONSE_BODY, cx).is_ready() => {
-                self.fail("the upstream sent no part of the body for 300 s".into(), cx)
+                self.link = Link::Closed;
+                Poll::Ready(Some(Err("the upstream sent no part of the body for 300 s".into())))
             }
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Err(error))) => self.fail(error.into(), cx),
+            Poll::Ready(Some(Err(error))) => {
+                self.link = Link::Closed;
+                Poll::Ready(Some(Err(error.into())))
+            }
             Poll::Ready(Some(Ok(frame))) => {
                 paused.stop();
                 Poll::Ready(Some(Ok(frame)))
@@ -254,12 +263,13 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if (self.has_ended || self.incoming.is_end_stream())
+        if self.ticks > 0
+            && (self.has_ended || self.incoming.is_end_stream() || self.drain())
             && let Link::Polled(mut wire) = self.take_link()
-            && self.ticks > 0
             && wire.is_reusable()
+            && let Some(lease) = &self.lease
         {
-            self.lease.endpoint().pool.put(wire, self.ticks);
+            lease.endpoint().pool.put(wire, self.ticks);
         }
     }
 }

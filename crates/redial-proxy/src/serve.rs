@@ -166,7 +166,8 @@ impl Caller {
         if let Some(entry) = entry {
             entry.forwarded(upstream, &parts);
         }
-        let mut request = Request::from_parts(parts, Arriving::new(body, &self.pulse));
+        let mut request =
+            Request::from_parts(parts, Arriving::new(body, &self.pulse, upstream.rules.trust));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }

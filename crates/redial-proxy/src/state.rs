@@ -60,13 +60,13 @@ fn name(state: BreakerState) -> &'static str {
 }
 
 /// Carries out `UPSTREAM/ENDPOINT/open` or `UPSTREAM/ENDPOINT/reset`. An endpoint may be a path. Returns the breaker.
-pub(crate) fn order(world: &World, order: &str) -> Result<Value, String> {
+pub(crate) fn set_breaker(world: &World, command: &str) -> Result<Value, String> {
     const FORM: &str = "the path is /breakers/UPSTREAM/ENDPOINT/open or …/reset";
-    let parts = order.split_once('/').and_then(|(upstream, rest)| {
-        let (endpoint, order) = rest.rsplit_once('/')?;
-        Some((upstream, endpoint, order))
+    let parts = command.split_once('/').and_then(|(upstream, rest)| {
+        let (endpoint, action) = rest.rsplit_once('/')?;
+        Some((upstream, endpoint, action))
     });
-    let (name, wanted, order) = parts.ok_or(FORM)?;
+    let (name, wanted, action) = parts.ok_or(FORM)?;
     let upstream = world.upstream(name).ok_or_else(|| format!("no upstream `{name}`"))?;
     let is_wanted = |known: &str| {
         known == wanted
@@ -79,7 +79,7 @@ pub(crate) fn order(world: &World, order: &str) -> Result<Value, String> {
     })?;
     let none = || format!("{wanted} has no breaker: write endpoint = {{ breaker = … }}");
     let retry = endpoint.guards.as_ref().map(|guards| guards.retry()).ok_or_else(none)?;
-    match order {
+    match action {
         "open" => retry.open_breaker(),
         "reset" => retry.reset_breaker(),
         _ => return Err(FORM.to_owned()),

@@ -1,7 +1,9 @@
+//! A value that is replaced while it is in use.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A value that is replaced while others use it. Readers keep a [`Cached`] copy, which costs one load to check.
+/// Readers keep a copy with its generation, and one load tells whether it is still the current one.
 #[derive(Debug)]
 pub(crate) struct Swap<T> {
     /// Increases with every replacement, after the value has changed.

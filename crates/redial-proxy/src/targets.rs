@@ -32,6 +32,7 @@ pub(crate) fn endpoints(
         true => Some(tls::client(&upstream.tls, &field)?),
         false => None,
     };
+    let keeps_host = upstream.host == HostHeader::Keep;
     let mut found = Vec::new();
     for target in &upstream.to {
         let tls = match &client {
@@ -41,10 +42,8 @@ pub(crate) fn endpoints(
             }
             _ => None,
         };
-        let host = match upstream.host {
-            HostHeader::Keep => None,
-            HostHeader::Upstream => HeaderValue::try_from(target.authority()).ok(),
-        };
+        let host = HeaderValue::try_from(target.authority())
+            .unwrap_or(HeaderValue::from_static("localhost"));
         for to in destinations(target, resolved) {
             found.push((host.clone(), Dialer { to, tls: tls.clone(), timeout: connect }));
         }
@@ -55,7 +54,8 @@ pub(crate) fn endpoints(
     let endpoint = |(host, dialer)| {
         let same = |it: &&Arc<Endpoint>| {
             let guards = it.guards.as_ref().map(|guards| guards.retry().policy());
-            it.host == host && it.dialer == dialer && guards == policy.as_ref()
+            let is_target = it.host == host && it.dialer == dialer;
+            is_target && it.keeps_host == keeps_host && guards == policy.as_ref()
         };
         if let Some(same) = before.iter().find(same) {
             return Arc::clone(same);
@@ -66,6 +66,7 @@ pub(crate) fn endpoints(
             name: dialer.to.to_string().into(),
             is_logged: proxy.log != AccessLog::None,
             host,
+            keeps_host,
             dialer,
             pool,
             load,

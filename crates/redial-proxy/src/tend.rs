@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Method, Request, StatusCode, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use redial::http::BoxError;
@@ -150,8 +150,8 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
             let (control, upstream, health) =
                 (Arc::clone(&control), Arc::clone(&upstream), health.clone());
             checks.spawn(async move {
-                let asked = timeout(health.timeout, ask(&endpoint, &health.path));
-                let problem = match asked.await {
+                let checked = timeout(health.timeout, fetch_status(&endpoint, &health.path));
+                let problem = match checked.await {
                     Ok(Ok(status)) if status.is_success() => None,
                     Ok(Ok(status)) => Some(status.to_string()),
                     Ok(Err(error)) => Some(error.to_string()),
@@ -174,10 +174,10 @@ async fn check_upstream(control: Arc<Control>, upstream: Arc<Upstream>, health: 
 }
 
 /// Asks an endpoint for its health, on a connection of its own.
-async fn ask(endpoint: &Endpoint, path: &str) -> Result<StatusCode, BoxError> {
+async fn fetch_status(endpoint: &Endpoint, path: &str) -> Result<StatusCode, BoxError> {
     let stream = endpoint.dialer.dial().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let host = endpoint.host.clone().unwrap_or(HeaderValue::from_static("localhost"));
+    let host = endpoint.host.clone();
     let request = Request::builder().method(Method::GET).uri(path).header(header::HOST, host);
     let request = request.header(header::CONNECTION, "close").body(Outbound::Empty)?;
     let mut response = pin!(sender.send_request(request));

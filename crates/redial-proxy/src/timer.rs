@@ -1,3 +1,5 @@
+//! A limit on waiting that costs nothing unless there is a wait.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -20,7 +20,7 @@ pub(crate) async fn run(caller: OnUpgrade, endpoint: Upgraded, admitted: Arc<Adm
     // Without the caller's side the connection has ended, which it knows itself.
     let Ok(caller) = caller.await else { return };
     let mut caller = TokioIo::new(caller);
-    let Upgraded { stream, received } = endpoint;
+    let Upgraded { stream, received, lease } = endpoint;
     if caller.write_all(&received).await.is_err() || caller.flush().await.is_err() {
         return;
     }
@@ -36,7 +36,7 @@ pub(crate) async fn run(caller: OnUpgrade, endpoint: Upgraded, admitted: Arc<Adm
         }
         before = now;
     }
-    drop(admitted);
+    drop((admitted, lease));
 }
 
 /// A stream that counts what is read from it.

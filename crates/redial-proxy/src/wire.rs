@@ -23,6 +23,7 @@ use redial::http::BoxError;
 use tokio::task::{AbortHandle, unconstrained};
 
 use crate::body::RequestBody;
+use crate::endpoint::Lease;
 use crate::io::Stream;
 use crate::limits;
 
@@ -60,18 +61,21 @@ pub(crate) struct Upgraded {
     pub(crate) stream: Stream,
     /// What the endpoint has sent already.
     pub(crate) received: Bytes,
+    /// The request that it began with.
+    pub(crate) lease: Option<Lease>,
 }
 
 impl Wire {
-    pub(crate) async fn new(stream: Stream) -> Result<Self, hyper::Error> {
+    pub(crate) async fn new(mut stream: Stream) -> Result<Self, hyper::Error> {
+        stream.read_after_hang_up(true);
         let mut http = http1::Builder::new();
         http.max_header_size(limits::HEAD_BYTES);
         let (sender, connection) = http.handshake(TokioIo::new(stream)).await?;
         Ok(Self { sender, connection: Some(connection), is_over: false, sent: Arc::default() })
     }
 
-    /// Whether the connection can take another request, after the end of a response. An end that the endpoint makes
-    /// later is noticed before the next request is written: hyper reads first, and returns the request.
+    /// Whether the connection can take another request, after the end of a response. If the endpoint closes it later, this
+    /// is usually noticed before the next request is written: hyper reads first, and returns the request.
     pub(crate) fn is_reusable(&mut self) -> bool {
         // Most often hyper has noticed the end of the response while it read it.
         if !self.is_over && !self.sender.is_ready() {
@@ -99,7 +103,7 @@ impl Wire {
     ) -> impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>> + Send {
         self.sent.store(false, Ordering::Relaxed);
         let sent = Arc::clone(&self.sent);
-        let request = request.map(|body| Sending { body, _sent: Sent(sent) });
+        let request = request.map(|body| Sending { body, _sent: SetWhenDropped(sent) });
         let response = self.sender.try_send_request(request);
         self.receive(response)
     }
@@ -149,13 +153,15 @@ impl Wire {
     async fn link(mut self: Box<Self>, status: StatusCode) -> Link {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             poll_fn(|cx| self.poll(cx)).await;
-            return match self.connection.take().map(Connection::into_parts) {
-                Some(parts) => Link::Upgraded(Box::new(Upgraded {
-                    stream: parts.io.into_inner(),
-                    received: parts.read_buf,
-                })),
-                None => Link::Closed,
-            };
+            let Some(connection) = self.connection.take() else { return Link::Closed };
+            let parts = connection.into_parts();
+            let mut stream = parts.io.into_inner();
+            stream.read_after_hang_up(false);
+            return Link::Upgraded(Box::new(Upgraded {
+                stream,
+                received: parts.read_buf,
+                lease: None,
+            }));
         }
         if self.is_over {
             return Link::Closed;
@@ -210,12 +216,12 @@ impl Drop for Task {
 pub(crate) struct Sending {
     body: RequestBody,
     /// hyper drops the body at its end.
-    _sent: Sent,
+    _sent: SetWhenDropped,
 }
 
-struct Sent(Arc<AtomicBool>);
+struct SetWhenDropped(Arc<AtomicBool>);
 
-impl Drop for Sent {
+impl Drop for SetWhenDropped {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -1,6 +1,8 @@
 //! Responses that end early, and responses that come early.
 
-use crate::kit::{Running, Upstream, Wire, free_port};
+use std::io::Write as _;
+
+use crate::kit::{GET, OK, Running, Upstream, Wire, free_port};
 
 #[test]
 fn what_came_before_a_response_broke_off_reaches_the_caller() {
@@ -44,5 +46,60 @@ fn a_request_that_was_read_keeps_its_connection() {
         assert_eq!((response.status(), response.get("connection")), (500, None));
         caller.send("POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
         assert_eq!(caller.response().get("connection"), None);
+    }
+}
+
+#[test]
+fn a_response_that_is_retried_keeps_its_connection() {
+    for unavailable in [
+        "HTTP/1.1 503 X\r\ncontent-length: 4\r\n\r\nbusy",
+        "HTTP/1.1 503 X\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbusy\r\n1\r\n!\r\n0\r\n\r\n",
+    ] {
+        let upstream = Upstream::new(move |accepted| {
+            for response in [unavailable, OK] {
+                accepted.request();
+                accepted.respond(response);
+            }
+        });
+        let proxy = Running::before(&upstream, "");
+        assert_eq!(proxy.ask(GET).status(), 200);
+        assert_eq!((upstream.requests().len(), upstream.connections()), (2, 1), "{unavailable:?}");
+    }
+}
+
+#[test]
+fn a_response_that_is_retried_before_its_end_closes_its_connection() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        if accepted.number == 0 {
+            accepted.respond("HTTP/1.1 503 X\r\ncontent-length: 5\r\n\r\nbusy");
+            assert!(accepted.wire.rest().is_empty());
+            accepted.tell("closed");
+        }
+        accepted.respond(OK);
+    });
+    let proxy = Running::before(&upstream, "");
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!((upstream.event(), upstream.connections()), ("closed", 2));
+}
+
+#[test]
+fn a_response_before_the_end_of_a_request_is_read_although_the_endpoint_hangs_up() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.wire.head();
+        // Some of the body is not read, so that the connection ends with a reset.
+        accepted.wire.stream.peek(&mut [0]).unwrap();
+        accepted.respond("HTTP/1.1 413 X\r\ncontent-length: 5\r\n\r\nlarge");
+    });
+    let proxy = Running::before(&upstream, "");
+    let body = vec![b'x'; 4 << 20];
+    for _ in 0..20 {
+        let mut caller = proxy.connect();
+        caller
+            .send(format!("PUT / HTTP/1.1\r\nhost: app\r\ncontent-length: {}\r\n\r\n", body.len()));
+        // The proxy, too, closes the connection before the end of the request.
+        let _ = caller.stream.write_all(&body);
+        let response = caller.response();
+        assert_eq!((response.status(), response.text().as_str()), (413, "large"));
     }
 }

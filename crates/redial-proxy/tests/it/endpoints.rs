@@ -1,8 +1,8 @@
 //! Several endpoints of one upstream.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::kit::{GET, OK, Running, Upstream, free_port};
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, free_port};
 
 const TWICE: &str = "policy = \"twice\"\n[policy.twice]\nattempts = 2\nbackoff = { base = \"1ms\" }\nbudget = \"none\"\n";
 const DOWN: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
@@ -48,7 +48,10 @@ fn endpoints_that_fail_are_ejected_and_then_the_error_says_so() {
     let response = proxy.ask(GET);
     assert_eq!(response.status(), 503);
     let text = response.text();
-    assert!(text.contains("all 2 endpoints of the upstream are ejected"), "{text}");
+    assert!(
+        text.contains("no endpoint of the upstream is available: 2 ejected by the breaker"),
+        "{text}"
+    );
     assert_eq!((one.requests().len(), two.requests().len()), (2, 2));
 }
 
@@ -81,4 +84,39 @@ fn a_name_without_an_address_is_an_error_that_says_so() {
         "{}",
         response.text()
     );
+}
+
+#[test]
+fn an_error_says_which_limit_keeps_a_request_from_all_endpoints() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.tell("received");
+        accepted.wire.rest();
+    });
+    let once = "policy = \"once\"\n[policy.once]\nattempts = 1\ndeadline = \"1m\"\n";
+    let table = format!("endpoint = {{ concurrency = 1 }}\n{once}");
+    let proxy = Running::to(&targets(&[upstream.port]), &table);
+    let mut first = proxy.connect();
+    first.send(GET);
+    assert_eq!(upstream.event(), "received");
+    let text = proxy.ask(GET).text();
+    let reason = "no endpoint of the upstream is available: 1 at the concurrency limit";
+    assert!(text.contains(reason) && !text.contains("breaker"), "{text}");
+}
+
+#[test]
+fn an_error_says_that_all_endpoints_fail_their_check() {
+    let upstream = Upstream::always(DOWN);
+    let table = format!("health = {{ path = \"/\", every = \"1h\" }}\n{TWICE}");
+    let proxy = Running::to(&targets(&[upstream.port]), &table);
+    let deadline = Instant::now() + PATIENCE;
+    let text = loop {
+        // Until the check has failed, the upstream's own response is returned.
+        let text = proxy.ask(GET).text();
+        if !text.is_empty() || Instant::now() > deadline {
+            break text;
+        }
+    };
+    let reason = "no endpoint of the upstream is available: 1 failing the health check";
+    assert!(text.contains(reason) && !text.contains("breaker"), "{text}");
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "scripted upstreams are slow in real time")]
 
+mod access;
+mod admin;
 mod cancel;
 mod chaos;
 mod crowd;

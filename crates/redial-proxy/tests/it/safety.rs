@@ -103,6 +103,28 @@ fn a_request_has_one_host_and_it_is_that_of_the_target() {
 }
 
 #[test]
+fn a_target_has_a_path() {
+    let response = refused("GET example.com:80 HTTP/1.1\r\nhost: example.com:80\r\n\r\n");
+    assert_eq!(response.status(), 400);
+    assert_eq!(response.text(), "the request target has no path\n");
+    let request = forwarded("", "GET http://app HTTP/1.1\r\nhost: app\r\n\r\n");
+    assert_eq!(request.start, "GET / HTTP/1.1");
+}
+
+#[test]
+fn a_request_without_a_host_gets_that_of_its_target_or_of_the_upstream() {
+    let keep = "host = \"keep\"";
+    let upstream = Upstream::always(OK);
+    let proxy = Running::before(&upstream, keep);
+    assert_eq!(proxy.ask("GET / HTTP/1.0\r\n\r\n").status(), 200);
+    let host = format!("127.0.0.1:{}", upstream.port);
+    assert_eq!(upstream.only_request().get("host"), Some(host.as_str()));
+    let request = forwarded(keep, "GET http://a:1/b HTTP/1.0\r\n\r\n");
+    assert_eq!((request.start.as_str(), request.get("host")), ("GET /b HTTP/1.1", Some("a:1")));
+    assert_eq!(refused("GET http://user@a/ HTTP/1.0\r\n\r\n").status(), 400);
+}
+
+#[test]
 fn refusals_say_what_is_wrong() {
     let response = refused("GET / HTTP/1.1\r\n\r\n");
     assert_eq!(response.get("proxy-status"), Some("redial; error=http_request_error"));
@@ -176,11 +198,27 @@ fn a_loop_is_detected_when_a_request_comes_back() {
 fn headers_of_proxies_are_taken_only_from_callers_that_are_trusted() {
     let request = "GET / HTTP/1.1\r\nhost: app\r\nredial-attempt: 7\r\nredial-anything: 1\r\n\
                    x-envoy-attempt-count: 7\r\nx-forwarded-for: 192.0.2.1\r\nforwarded: for=192.0.2.1\r\n\
-                   x-real-ip: 192.0.2.1\r\nx-request-id: 1\r\n\r\n";
+                   x-real-ip: 192.0.2.1\r\nX_Forwarded_For: 192.0.2.1\r\nx_real-ip: 192.0.2.1\r\nRedial_Attempt: 7\r\n\
+                   x-request-id: 1\r\n\r\n";
     let trusted =
         forwarded("trust = true\npolicy = \"once\"\n[policy.once]\nattempts = 1\n", request);
     assert_eq!(trusted.get("x-forwarded-for"), Some("192.0.2.1"));
     assert_eq!(trusted.get("redial-attempt"), Some("7"));
     let untrusted = forwarded("trust = false", request);
     assert_eq!(untrusted.names(), ["host", "redial-timeout-ms", "via", "x-request-id"]);
+}
+
+#[test]
+fn trailers_of_proxies_are_taken_only_from_callers_that_are_trusted() {
+    let request = "POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\
+                   trailer: x-forwarded-for, redial-attempt, x_real_ip, x-checksum\r\n\r\n2\r\nab\r\n0\r\n\
+                   x-forwarded-for: 192.0.2.1\r\nredial-attempt: 7\r\nx_real_ip: 192.0.2.1\r\nx-checksum: 1\r\n\r\n";
+    let trailers = |table: &str| {
+        let mut trailers = forwarded(table, request).trailers;
+        trailers.sort_unstable();
+        trailers.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    let all = ["redial-attempt", "x-checksum", "x-forwarded-for", "x_real_ip"];
+    assert_eq!(trailers("trust = true"), all);
+    assert_eq!(trailers("trust = false"), ["x-checksum"]);
 }
