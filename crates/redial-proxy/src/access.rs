@@ -61,9 +61,9 @@ impl Access {
             method: method.clone(),
             path: path.to_owned(),
             guards: None,
-            status: StatusCode::OK,
+            status: None,
             endpoint: None,
-            attempts: 0,
+            attempts: None,
             stop: None,
             took: Duration::ZERO,
         };
@@ -91,9 +91,10 @@ struct Record {
     path: String,
     /// The upstream, and the place of the request's policy among its policies.
     guards: Option<(Arc<Upstream>, usize)>,
-    status: StatusCode,
+    /// `None`: the caller left, or a drain ended, before there was a response.
+    status: Option<StatusCode>,
     endpoint: Option<Arc<str>>,
-    attempts: u32,
+    attempts: Option<u32>,
     stop: Option<Stop>,
     took: Duration,
 }
@@ -127,14 +128,14 @@ impl Entry {
     /// The response is about to be sent.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         let Some(record) = &mut self.record else { return };
-        record.status = response.status();
+        (record.status, record.attempts) = (Some(response.status()), Some(0));
         let extensions: &Extensions = response.extensions();
         if let Some(GaveUp { attempts, stop }) = extensions.get() {
-            (record.attempts, record.stop) = (*attempts, Some(*stop));
+            (record.attempts, record.stop) = (Some(*attempts), Some(*stop));
         } else if let Some(ServedBy(endpoint)) = extensions.get() {
             let attempts = Attempts::of(extensions);
             record.endpoint = Some(Arc::clone(endpoint));
-            (record.attempts, record.stop) = (attempts.made(), attempts.stopped());
+            (record.attempts, record.stop) = (Some(attempts.made()), attempts.stopped());
         }
     }
 }
@@ -213,7 +214,7 @@ impl Record {
             "upstream": &*self.upstream,
             "method": self.method.as_str(),
             "path": Printable(&self.path).to_string(),
-            "status": self.status.as_u16(),
+            "status": self.status.map(|status| status.as_u16()),
             "ms": self.millis(),
             "endpoint": self.endpoint.as_deref(),
             "attempts": self.attempts,
@@ -226,13 +227,19 @@ impl Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, method, path, status, attempts, .. } = self;
-        let (path, status, millis) = (Printable(path), status.as_u16(), self.millis());
-        write!(f, "{upstream} {method} {path} {status} {millis:.1}ms")?;
+        let Self { upstream, method, path, .. } = self;
+        write!(f, "{upstream} {method} {} ", Printable(path))?;
+        match self.status {
+            Some(status) => write!(f, "{}", status.as_u16())?,
+            None => f.write_str("-")?,
+        }
+        write!(f, " {:.1}ms", self.millis())?;
         if let Some(endpoint) = &self.endpoint {
             write!(f, " endpoint={endpoint}")?;
         }
-        write!(f, " attempts={attempts}")?;
+        if let Some(attempts) = self.attempts {
+            write!(f, " attempts={attempts}")?;
+        }
         if let Some(stop) = self.stop {
             write!(f, " stop={}", stop.name())?;
         }

@@ -1,5 +1,8 @@
 //! The admin interface and the access log.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use serde_json::Value;
 
 use super::{FREE, Server, Sidecar, ask, get, upstream};
@@ -97,7 +100,13 @@ fn config_and_metrics_show_what_runs() {
 
 #[test]
 fn the_access_log_has_a_line_for_each_request_without_its_query() {
-    let server = Server::new(|_, path| if path.starts_with("/down") { 503 } else { 200 });
+    let server = Server::new(|_, path| match path {
+        "/hang" => loop {
+            std::thread::park();
+        },
+        "/down" => 503,
+        _ => 200,
+    });
     let file = format!("{FREE}log = \"json\"\n{}", upstream("app", &server, RETRIES));
     let file = file.replace("{ failures = 0.5 }", "{}");
     let files = crate::Scratch::new("proxy-log");
@@ -117,10 +126,14 @@ fn the_access_log_has_a_line_for_each_request_without_its_query() {
     let trace = format!("traceparent: {parent}\r\ntracestate: a=1,b=2\r\n");
     assert_eq!(ask(port, "GET", "/paid?card=4242", &trace).0, 200);
     assert_eq!(get(port, "/down"), 503);
-    eventually(|| lines().iter().filter(|it| it["event"] == "request").count() == 2);
+    let mut leaves = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    leaves.write_all(b"GET /hang HTTP/1.1\r\nHost: app\r\n\r\n").unwrap();
+    eventually(|| server.requests().len() == 4);
+    drop(leaves);
+    eventually(|| lines().iter().filter(|it| it["event"] == "request").count() == 3);
     let lines = lines();
     let requests: Vec<&Value> = lines.iter().filter(|it| it["event"] == "request").collect();
-    let [paid, down] = requests[..] else { panic!("{requests:?}") };
+    let [paid, down, left] = requests[..] else { panic!("{requests:?}") };
     let endpoint = format!("127.0.0.1:{}", server.port);
     let parts = |it: &Value| {
         ["upstream", "method", "path", "status", "endpoint", "attempts", "stop"]
@@ -128,6 +141,7 @@ fn the_access_log_has_a_line_for_each_request_without_its_query() {
     };
     assert_eq!(parts(paid), ["app", "GET", "/paid", "200", &endpoint, "1", "null"]);
     assert_eq!(parts(down), ["app", "GET", "/down", "503", &endpoint, "2", "attempts"]);
+    assert_eq!(parts(left), ["app", "GET", "/hang", "null", "null", "null", "null"]);
     assert!(!sidecar.log().contains("4242"));
     // The context of a trace is carried on as it came.
     let sent = server.requests()[0].to_ascii_lowercase();
