@@ -1,6 +1,12 @@
 //! Responses that end early, and responses that come early.
 
-use crate::kit::{Running, Upstream, Wire, free_port};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use redial_policy::file::AccessLog;
+use redial_proxy::{Line, Options, Proxy};
+
+use crate::kit::{OK, PATIENCE, Running, Upstream, Wire, file, free_port, port};
 
 #[test]
 fn what_came_before_a_response_broke_off_reaches_the_caller() {
@@ -45,4 +51,23 @@ fn a_request_that_was_read_keeps_its_connection() {
         caller.send("POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
         assert_eq!(caller.response().get("connection"), None);
     }
+}
+
+#[test]
+fn the_log_counts_the_attempt_of_a_request_whose_body_is_invalid() {
+    let upstream = Upstream::always(OK);
+    let mut wanted =
+        file(&format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port));
+    wanted.proxy.log = AccessLog::Json;
+    let (sender, lines) = channel();
+    let log = move |line: Line| {
+        let _ = sender.send(line);
+    };
+    let options = Options { log: Some(Arc::new(log)), ..Options::default() };
+    let proxy = Proxy::start_with(&wanted, options).unwrap();
+    let mut caller = Wire::connect(port(&proxy, "app"));
+    caller.send("POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
+    assert_eq!(caller.response().status(), 400);
+    let Line::Access(line) = lines.recv_timeout(PATIENCE).unwrap() else { panic!("an event") };
+    assert!(line.contains("\"attempts\":1"), "{line}");
 }
