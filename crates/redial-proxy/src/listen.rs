@@ -166,7 +166,7 @@ fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
 
-/// Whether this is a socket that nobody listens on. Any other file refuses connections too.
+/// Whether this is a socket without a listener. Any other file refuses connections too.
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;

@@ -35,8 +35,6 @@ const SETTLED: Duration = Duration::from_millis(50);
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     let (mut generation, mut known) = (0, Vec::<Weak<Endpoint>>::new());
     loop {
-        sleep(Duration::from_millis(pool::TICK)).await;
-        pool::tick();
         if generation != shared.world.generation() {
             generation = shared.world.generation();
             for endpoint in shared.world.load().endpoints().map(Arc::downgrade) {
@@ -45,6 +43,8 @@ pub(crate) async fn sweep(shared: Arc<Shared>) {
                 }
             }
         }
+        sleep(Duration::from_millis(pool::TICK)).await;
+        pool::tick();
         known.retain(|endpoint| endpoint.upgrade().inspect(|it| it.pool.sweep()).is_some());
     }
 }

@@ -1,8 +1,13 @@
 //! Responses that end early, and responses that come early.
 
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 
-use crate::kit::{GET, OK, Running, Upstream, Wire, free_port};
+use redial_policy::file::AccessLog;
+use redial_proxy::{Line, Options, Proxy};
+
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, Wire, file, free_port, port};
 
 #[test]
 fn what_came_before_a_response_broke_off_reaches_the_caller() {
@@ -102,4 +107,23 @@ fn a_response_before_the_end_of_a_request_is_read_although_the_endpoint_hangs_up
         let response = caller.response();
         assert_eq!((response.status(), response.text().as_str()), (413, "large"));
     }
+}
+
+#[test]
+fn the_log_counts_the_attempt_of_a_request_whose_body_is_invalid() {
+    let upstream = Upstream::always(OK);
+    let mut wanted =
+        file(&format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port));
+    wanted.proxy.log = AccessLog::Json;
+    let (sender, lines) = channel();
+    let log = move |line: Line| {
+        let _ = sender.send(line);
+    };
+    let options = Options { log: Some(Arc::new(log)), ..Options::default() };
+    let proxy = Proxy::start_with(&wanted, options).unwrap();
+    let mut caller = Wire::connect(port(&proxy, "app"));
+    caller.send("POST / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
+    assert_eq!(caller.response().status(), 400);
+    let Line::Access(line) = lines.recv_timeout(PATIENCE).unwrap() else { panic!("an event") };
+    assert!(line.contains("\"attempts\":1"), "{line}");
 }

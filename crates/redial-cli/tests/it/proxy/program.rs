@@ -178,9 +178,7 @@ fn a_check_creates_no_store() {
     let (code, error) = check(&store);
     assert_eq!(code, Some(0), "{error}");
     assert!(!std::path::Path::new(&store).exists());
-    for wrong in
-        [files.path("nowhere/keys.db"), files.file("text.db", "not a database at all".to_owned())]
-    {
+    for wrong in [files.path("nowhere/keys.db"), files.file("text.db", "not a database at all")] {
         let (code, error) = check(&wrong);
         assert_eq!(code, Some(2));
         assert!(error.contains("upstream.app.idempotency.store: cannot open"), "{error}");

@@ -78,9 +78,13 @@ where
         Ok(Self::new(service, outgoing, session))
     }
 
-    /// Sends the attempt that was admitted last.
-    pub(super) fn call(&mut self, request: Request<Replay<B>>) -> Inside<S::Future> {
-        call(&mut self.service, &self.session, request)
+    /// Sends the attempt that was admitted last, inside its span.
+    pub(super) fn call(&mut self, mut request: Request<Replay<B>>) -> Inside<S::Future> {
+        let current = self.session.current();
+        if let Some(current) = &current {
+            current.write(request.headers_mut());
+        }
+        inside(current, || self.service.call(request))
     }
 
     /// Awaits the first attempt, and everything after it.
@@ -383,19 +387,6 @@ where
     fn maybe_processed(&self) -> bool {
         self.maybe_processed || !self.session.others().is_empty()
     }
-}
-
-/// Sends a request inside the span of the attempt that was admitted last.
-fn call<S: Service<Request<B>>, B>(
-    service: &mut S,
-    session: &Session<Retry, Typed, Tokio>,
-    mut request: Request<B>,
-) -> Inside<S::Future> {
-    let current = session.current();
-    if let Some(current) = &current {
-        current.write(request.headers_mut());
-    }
-    inside(current, || service.call(request))
 }
 
 fn timed_out<R: Body>() -> (Outcome, Option<Last<R>>) {
