@@ -50,11 +50,14 @@ impl Kind {
             Self::HaproxyRetrying => {
                 haproxy(port, origin, "  retries 3\n  retry-on all-retryable-errors\n")
             }
-            Self::Nginx => nginx(&format!(
-                "upstream origin {{ server {origin}; keepalive 64; keepalive_requests 1000000000; }}\n\
+            Self::Nginx => nginx(
+                port,
+                &format!(
+                    "upstream origin {{ server {origin}; keepalive 64; keepalive_requests 1000000000; }}\n\
                  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://origin; \
                  proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }}"
-            )),
+                ),
+            ),
             Self::Envoy => envoy(port, origin),
             Self::Redial => redial(port, origin, 1),
             Self::Redial2 => redial(port, origin, 2),
@@ -69,7 +72,7 @@ impl Kind {
         };
         Ok(match self {
             Self::Haproxy | Self::HaproxyRetrying => command(&program("haproxy"), &["-db", "-f"]),
-            Self::Nginx => command(&program("nginx"), &["-c"]),
+            Self::Nginx => start_nginx(config),
             Self::Envoy => {
                 let path = std::env::var_os(ENVOY).ok_or("not installed")?;
                 let args = ["--concurrency", "1", "--log-level", "error", "--use-dynamic-base-id"];
@@ -89,6 +92,12 @@ fn program(name: &str) -> PathBuf {
     if installed.exists() { installed } else { name.into() }
 }
 
+fn start_nginx(config: &Path) -> Command {
+    let mut command = Command::new(program("nginx"));
+    command.arg("-p").arg(config.parent().unwrap_or(config)).arg("-c").arg(config);
+    command
+}
+
 /// An nginx that answers every request at once.
 pub(super) struct Origin {
     _process: Process,
@@ -98,11 +107,14 @@ pub(super) struct Origin {
 impl Origin {
     pub(super) fn start(folder: &Path) -> Result<Self, String> {
         let port = free_port()?;
-        let config = nginx(&format!(
-            "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 \"hello, world\\n\"; }} }}"
-        ));
+        let config = nginx(
+            port,
+            &format!(
+                "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 \"hello, world\\n\"; }} }}"
+            ),
+        );
         let file = write(folder, "origin", &config)?;
-        let process = Process::start(Command::new(program("nginx")).arg("-c").arg(&file), port)?;
+        let process = Process::start(&mut start_nginx(&file), port)?;
         Ok(Self { _process: process, address: format!("127.0.0.1:{port}") })
     }
 }
@@ -215,9 +227,10 @@ fn free_port() -> Result<u16, String> {
     bound.map(|address| address.port()).map_err(|error| error.to_string())
 }
 
-fn nginx(servers: &str) -> String {
+/// Its pid file is in the prefix, because nginx removes that file at its end.
+fn nginx(port: u16, servers: &str) -> String {
     format!(
-        "daemon off; worker_processes 1; pid /dev/null; error_log /dev/null;\n\
+        "daemon off; worker_processes 1; pid nginx-{port}.pid; error_log /dev/null;\n\
          events {{ worker_connections 30000; }}\n\
          http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;\n{servers}\n}}\n"
     )
