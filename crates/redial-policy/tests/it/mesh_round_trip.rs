@@ -103,19 +103,19 @@ fn connecting(policy: &Policy, draft: Draft, default: Nanos) -> Draft {
     if timeout < longest { draft.connect_timeout(std(timeout)) } else { draft }
 }
 
-fn summed(base: Nanos, cap: Nanos) -> Backoff {
-    Backoff::summed(std(base), std(cap))
+fn doubling(base: Nanos, cap: Nanos) -> Backoff {
+    Backoff::exponential(std(base), std(cap))
 }
 
 fn tenfold(policy: &Policy) -> Backoff {
     let base = ms(policy.backoff().base);
-    summed(base, (base * 10).min(YEAR))
+    doubling(base, (base * 10).min(YEAR))
 }
 
 fn of_envoy(policy: &Policy) -> Option<Policy> {
     let Backoff { base, cap, growth, .. } = *policy.backoff();
     let cap = if growth == Growth::Constant { base } else { cap };
-    let draft = bounds(policy).backoff(summed(ms(base), ms(cap)));
+    let draft = bounds(policy).backoff(doubling(ms(base), ms(cap)));
     let draft = match policy.hint_rule() {
         HintRule::Ignore => draft,
         HintRule::Honour { cap, .. } => draft.hint(HintRule::Honour {

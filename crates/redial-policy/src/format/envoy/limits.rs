@@ -14,6 +14,10 @@ use crate::tree::Cursor;
 /// Numbers from here on mean no limit.
 pub(in crate::format) const HUGE: u32 = 1_000_001;
 
+/// What differs between a budget of Envoy and ours of the same numbers.
+const COUNTS_REQUESTS: &str = "Envoy counts requests in flight, retries included, and retries that wait; here the \
+                               share is of the calls in flight, and a retry counts while it is in flight";
+
 /// The limits of a cluster, for all routes that lead to it.
 pub(in crate::format) struct Limits<'a> {
     pub(in crate::format) import: Import<'a>,
@@ -76,18 +80,23 @@ impl Retries {
         }
     }
 
-    /// The equivalent in a policy, for a note.
-    pub(in crate::format) fn describe(self) -> String {
-        match self {
-            Self::Forbidden => "attempts = 1: no retries are allowed".to_owned(),
+    /// Notes the equivalent in a policy.
+    pub(in crate::format) fn note(self, here: &Cursor<'_>, import: &mut Import<'_>) {
+        let text = match self {
+            Self::Forbidden => {
+                return import.kept(here, "budget", "attempts = 1: no retries are allowed");
+            }
+            Self::Unbounded => {
+                return import.kept(here, "budget", "budget = none: so large a number is no bound");
+            }
             Self::Bounded(budget) if budget.ratio == 0.0 => {
                 format!("budget.inflight without a share: {} retries in flight", budget.floor)
             }
             Self::Bounded(InflightBudget { ratio, floor }) => {
                 format!("budget.inflight: a ratio of {ratio}, at least {floor}")
             }
-            Self::Unbounded => "budget = none: so large a number is no bound".to_owned(),
-        }
+        };
+        import.approximated(here, "budget", format!("{text}; {COUNTS_REQUESTS}"));
     }
 
     /// The bound for the budget of a policy.
@@ -98,10 +107,7 @@ impl Retries {
                 Self::Unbounded
             }
             Budget::Inflight(budget) => {
-                notes.push(Note::kept(
-                    "budget.inflight",
-                    "the same share of the requests in flight",
-                ));
+                notes.push(Note::approximated("budget.inflight", COUNTS_REQUESTS));
                 Self::Bounded(*budget)
             }
             Budget::Window(budget) => {

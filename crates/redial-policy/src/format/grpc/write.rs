@@ -158,12 +158,12 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let factor = match backoff.growth {
         Growth::Exponential(factor) => factor,
         Growth::Constant => 1.0,
-        Growth::Linear | Growth::Summed => 2.0,
+        Growth::Linear => 2.0,
     };
     match backoff.growth {
         Growth::Exponential(_) => notes.push(Note::kept("backoff.growth", "backoffMultiplier")),
         Growth::Constant => notes.push(Note::kept("backoff.growth", "backoffMultiplier = 1")),
-        Growth::Linear | Growth::Summed => {
+        Growth::Linear => {
             notes.push(Note::approximated("backoff.growth", "backoffMultiplier = 2"));
         }
     }
