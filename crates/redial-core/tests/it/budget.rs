@@ -44,6 +44,19 @@ fn a_window_issues_its_ratio_for_every_ratio() {
     }
 }
 
+/// What a call earns leaves the window with it, so a rest that is too small for a retry is lost. A client with few calls gets
+/// less than its share, and none gets more.
+#[test]
+fn a_window_issues_less_than_its_ratio_to_small_clients() {
+    for (per_second, lost) in [(1, 0.0909), (10, 0.0), (100, 0.0), (1_000, 0.0)] {
+        let lab = window(only(0.1));
+        let calls = 100_000;
+        let retries: u64 =
+            (0..calls).map(|i| granted(&lab.guards, 0, 1, i * SECOND / per_second)).sum();
+        eprintln!("{per_second} {lost} {retries}");
+    }
+}
+
 #[test]
 fn a_third_is_a_third() {
     let lab = window(only(1.0 / 3.0));

@@ -97,7 +97,9 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
         Growth::Constant => 1.0,
         Growth::Linear => 2.0,
     });
-    let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
+    let Backoff { base, cap, .. } = *policy.backoff();
+    let (base, cap) = (base.max(MS), cap.max(MS));
+    let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, base, cap };
     let mut draft =
         Draft::bare(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
     if let Some(delay) = hedges {

@@ -14,9 +14,12 @@ use crate::tree::Cursor;
 /// Numbers from here on mean no limit.
 pub(in crate::format) const HUGE: u32 = 1_000_001;
 
-/// What differs between a budget of Envoy and ours of the same numbers.
-const COUNTS_REQUESTS: &str = "Envoy counts requests in flight, retries included, and retries that wait; here the \
-                               share is of the calls in flight, and a retry counts while it is in flight";
+/// What differs between a share of Envoy and ours of the same numbers.
+const COUNTS_REQUESTS: &str = "there the share is of the requests in flight, retries included, and a retry counts while it \
+                               waits too; here the share is of the calls, and a retry counts while it is in flight";
+
+/// The same for a number.
+const COUNTS_WAITING: &str = "there a retry counts while it waits too, here only while it is in flight";
 
 /// The limits of a cluster, for all routes that lead to it.
 pub(in crate::format) struct Limits<'a> {
@@ -82,7 +85,7 @@ impl Retries {
 
     /// Notes the equivalent in a policy.
     pub(in crate::format) fn note(self, here: &Cursor<'_>, import: &mut Import<'_>) {
-        let text = match self {
+        let (text, differs) = match self {
             Self::Forbidden => {
                 return import.kept(here, "budget", "attempts = 1: no retries are allowed");
             }
@@ -90,13 +93,16 @@ impl Retries {
                 return import.kept(here, "budget", "budget = none: so large a number is no bound");
             }
             Self::Bounded(budget) if budget.ratio == 0.0 => {
-                format!("budget.inflight without a share: {} retries in flight", budget.floor)
+                let text =
+                    format!("budget.inflight without a share: {} retries in flight", budget.floor);
+                (text, COUNTS_WAITING)
             }
             Self::Bounded(InflightBudget { ratio, floor }) => {
-                format!("budget.inflight: a ratio of {ratio}, at least {floor}")
+                let text = format!("budget.inflight: a ratio of {ratio}, at least {floor}");
+                (text, COUNTS_REQUESTS)
             }
         };
-        import.approximated(here, "budget", format!("{text}; {COUNTS_REQUESTS}"));
+        import.approximated(here, "budget", format!("{text}; {differs}"));
     }
 
     /// The bound for the budget of a policy.

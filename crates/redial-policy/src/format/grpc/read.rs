@@ -4,7 +4,7 @@ use std::time::Duration;
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HedgeRule, Jitter};
-use redial_core::{Draft, LONGEST, Nanos, SECOND};
+use redial_core::{Draft, LONGEST, MS, Nanos, SECOND};
 
 use super::super::import::{HEDGE_AFTER_FAILURE, Import, Metadata};
 use super::super::{Format, exactly};
@@ -182,6 +182,13 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     )?;
     let attempts = attempts(&most, "retryPolicy", import)?;
     let (base, cap) = (duration(&initial)?, duration(&longest)?);
+    for (here, nanos) in [(&initial, base), (&longest, cap)] {
+        if nanos < MS {
+            let message =
+                "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
+            import.finding(&REFUSED_AT_START, here, message, "write at least \"0.001s\"");
+        }
+    }
     let factor = factor(&multiplier, import)?;
     if base > cap {
         let text = "backoff.base = maxBackoff, because no wait is longer";
