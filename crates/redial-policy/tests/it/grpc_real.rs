@@ -92,10 +92,19 @@ fn what_grpc_refuses_is_refused() {
         (with(r#"{"initialBackoff": 1}"#), "initialBackoff: must be text, but is 1"),
         (with(r#"{"initialBackoff": "s"}"#), "initialBackoff: must have digits before `s`"),
         (with(r#"{"initialBackoff": "1.s"}"#), "initialBackoff: must be digits, at most nine"),
-        (with(r#"{"initialBackoff": "0.0000000001s"}"#), "initialBackoff: must be digits, at most nine"),
+        (
+            with(r#"{"initialBackoff": "0.0000000001s"}"#),
+            "initialBackoff: must be digits, at most nine",
+        ),
         (with(r#"{"initialBackoff": "0s"}"#), "initialBackoff: must be above 0s"),
-        (with(r#"{"initialBackoff": "0.0009s"}"#), "initialBackoff: clients of the C++ core cut it"),
-        (with(r#"{"initialBackoff": "0.001s", "maxBackoff": "0.0009s"}"#), "maxBackoff: clients of"),
+        (
+            with(r#"{"initialBackoff": "0.0009s"}"#),
+            "initialBackoff: clients of the C++ core cut it",
+        ),
+        (
+            with(r#"{"initialBackoff": "0.001s", "maxBackoff": "0.0009s"}"#),
+            "maxBackoff: clients of",
+        ),
         (
             with(r#"{"maxBackoff": "315576000001s"}"#),
             "maxBackoff: must be at most 315576000000s, but is \"315576000001s\"",
@@ -103,7 +112,10 @@ fn what_grpc_refuses_is_refused() {
         (with(r#"{"backoffMultiplier": 0}"#), "backoffMultiplier: must be above 0, but is 0"),
         (with(r#"{"maxAttempts": 1}"#), "maxAttempts: must be at least 2, but is 1"),
         (with(r#"{"retryableStatusCodes": []}"#), "retryableStatusCodes: must not be empty"),
-        (with(r#"{"retryableStatusCodes": [14]}"#), "retryableStatusCodes[0]: is not a name in upper case"),
+        (
+            with(r#"{"retryableStatusCodes": [14]}"#),
+            "retryableStatusCodes[0]: is not a name in upper case",
+        ),
         (
             with(r#"{"retryableStatusCodes": ["INTERNAL", "unavailable"]}"#),
             "retryableStatusCodes[1]: is not a name in upper case",
@@ -120,7 +132,8 @@ fn what_grpc_refuses_is_refused() {
     let configs = refused.iter().map(|(config, _)| config.clone()).collect::<Vec<_>>();
     for (theirs, (config, expected)) in ask(&configs).iter().zip(&refused) {
         assert!(theirs.as_ref().is_some_and(|why| why.contains("service config")), "{config}");
-        let ours = ours(config).unwrap_or_else(|| panic!("accepted here, but {theirs:?}: {config}"));
+        let ours =
+            ours(config).unwrap_or_else(|| panic!("accepted here, but {theirs:?}: {config}"));
         assert!(ours.contains(expected), "{ours}\n{expected}\n{theirs:?}");
     }
 }

@@ -59,9 +59,14 @@ fn fields_without_retries_are_refused() {
 
 #[test]
 fn durations_are_whole_milliseconds() {
-    for (duration, refused) in
-        [("1ms", false), ("1.5s", false), ("0s", true), ("0.5ms", true), ("1500us", true), ("1.0001s", true)]
-    {
+    for (duration, refused) in [
+        ("1ms", false),
+        ("1.5s", false),
+        ("0s", true),
+        ("0.5ms", true),
+        ("1500us", true),
+        ("1.0001s", true),
+    ] {
         let refused = |path| if refused { vec![path] } else { Vec::new() };
         check(&format!("timeout: {duration}"), &refused("timeout"));
         let try_timeout = format!("retries: {{attempts: 1, perTryTimeout: {duration}}}");

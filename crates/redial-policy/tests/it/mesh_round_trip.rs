@@ -78,9 +78,7 @@ fn envoy_conditions(on: &RetryOn) -> RetryOn {
 /// The conditions without the statuses that Istio refuses because Go has no name for them.
 fn istio_conditions(on: &RetryOn) -> RetryOn {
     let envoy = envoy_conditions(on);
-    let is_named = |code: &u16| {
-        !matches!(code, 419 | 420 | 427 | 430 | 432..=450 | 452..=499 | 509 | 512..=599)
-    };
+    let is_named = |code: &u16| !matches!(code, 419 | 420 | 427 | 430 | 432..=450 | 452..=499 | 509 | 512..=599);
     let list = envoy.classes().fold(RetryOn::nothing(), RetryOn::class);
     envoy.codes().iter().copied().filter(is_named).fold(list, RetryOn::code)
 }
@@ -147,7 +145,8 @@ fn of_istio(policy: &Policy) -> Option<Policy> {
     let draft = if on == RetryOn::nothing() || policy.attempts() == 1 {
         // Without retries, no other field of them is allowed.
         let timeout = ms(policy.deadline_nanos().min(policy.attempt_timeout_nanos()));
-        let draft = Draft::bare(1).retry_on(RetryOn::nothing()).backoff(doubling(25 * MS, 250 * MS));
+        let draft =
+            Draft::bare(1).retry_on(RetryOn::nothing()).backoff(doubling(25 * MS, 250 * MS));
         if timeout == NEVER { draft } else { draft.deadline(std(timeout)) }
     } else {
         bounds(policy).backoff(tenfold(policy)).retry_on(on)

@@ -19,7 +19,8 @@ const COUNTS_REQUESTS: &str = "there the share is of the requests in flight, ret
                                waits too; here the share is of the calls, and a retry counts while it is in flight";
 
 /// The same for a number.
-const COUNTS_WAITING: &str = "there a retry counts while it waits too, here only while it is in flight";
+const COUNTS_WAITING: &str =
+    "there a retry counts while it waits too, here only while it is in flight";
 
 /// The limits of a cluster, for all routes that lead to it.
 pub(in crate::format) struct Limits<'a> {

@@ -184,7 +184,8 @@ fn failure(here: &Cursor<'_>, status: u16) -> Result<u16, Problem> {
     if status >= 400 {
         return Ok(status);
     }
-    let problem = here.problem(format_args!("{status} is not a failure, and is never retried here"));
+    let problem =
+        here.problem(format_args!("{status} is not a failure, and is never retried here"));
     Err(problem.help("list statuses from 400 to 599"))
 }
 

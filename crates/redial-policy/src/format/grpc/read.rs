@@ -9,7 +9,8 @@ use redial_core::{Draft, LONGEST, MS, Nanos, SECOND};
 use super::super::import::{HEDGE_AFTER_FAILURE, Import, Metadata};
 use super::super::{Format, exactly};
 use super::{
-    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, MOST_GROWTH, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
+    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, MOST_GROWTH, RESOURCE_EXHAUSTED,
+    UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{Route, Setting};
 use crate::found::Note;
@@ -178,14 +179,19 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     import.unknown_but(retry, &known);
     let [most, initial, longest, multiplier, codes] = required(
         retry,
-        ["maxAttempts", "initialBackoff", "maxBackoff", "backoffMultiplier", "retryableStatusCodes"],
+        [
+            "maxAttempts",
+            "initialBackoff",
+            "maxBackoff",
+            "backoffMultiplier",
+            "retryableStatusCodes",
+        ],
     )?;
     let attempts = attempts(&most, "retryPolicy", import)?;
     let (base, cap) = (duration(&initial)?, duration(&longest)?);
     for (here, nanos) in [(&initial, base), (&longest, cap)] {
         if nanos < MS {
-            let message =
-                "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
+            let message = "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
             import.finding(&REFUSED_AT_START, here, message, "write at least \"0.001s\"");
         }
     }
@@ -348,7 +354,8 @@ const MOST_SECONDS: u64 = 315_576_000_000;
 /// Seconds such as `0.1s` or `.5s`, down to a nanosecond. One that is longer than any of a policy is as long as that.
 fn seconds(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     let help = "write seconds as a string: \"0.1s\"";
-    let wrong = |why: &str| here.problem(format_args!("{why}, but is {}", here.node.value)).help(help);
+    let wrong =
+        |why: &str| here.problem(format_args!("{why}, but is {}", here.node.value)).help(help);
     let text = here.node.text().ok_or_else(|| wrong("must be text"))?;
     let number = text.strip_suffix('s').ok_or_else(|| wrong("must end in `s`"))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));

@@ -183,7 +183,8 @@ fn refuse_without_attempts(retries: &Cursor<'_>, attempts: u32, import: &mut Imp
     let other = FIELDS[1..].iter().find_map(|name| retries.get(name).filter(is_set));
     if let Some(other) = other.filter(|_| attempts == 1) {
         let message = "is set without retries, so Istio rejects the object";
-        let help = "remove every field of `retries` except `attempts: 0`, or set `attempts` above 0";
+        let help =
+            "remove every field of `retries` except `attempts: 0`, or set `attempts` above 0";
         import.finding(&REFUSED_AT_START, &other, message, help);
     }
 }

@@ -129,10 +129,15 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
 /// The words and statuses of `retryOn`. Istio rejects statuses without a name.
 fn conditions(policy: &Policy, notes: &mut Vec<Note>) -> Vec<String> {
     let Conditions { tokens, codes } = retry_on::write(policy.retry_on(), notes);
-    let (named, unnamed): (Vec<_>, Vec<_>) =
-        codes.into_iter().map(|code| (retry_on::is_named(code), code)).partition(|(named, _)| *named);
+    let (named, unnamed): (Vec<_>, Vec<_>) = codes
+        .into_iter()
+        .map(|code| (retry_on::is_named(code), code))
+        .partition(|(named, _)| *named);
     for (_, code) in unnamed {
-        notes.push(Note::dropped("retry_on", format!("{code}: Istio rejects a status without a name")));
+        notes.push(Note::dropped(
+            "retry_on",
+            format!("{code}: Istio rejects a status without a name"),
+        ));
     }
     let codes = named.into_iter().map(|(_, code)| code.to_string());
     tokens.into_iter().map(str::to_owned).chain(codes).collect()

@@ -85,11 +85,14 @@ fn waits_and_attempts_are_those_of_explain() {
     for (k, expected) in explained.waits.iter().enumerate() {
         let mut waits: Vec<Duration> = times.iter().map(|times| times[k + 1] - times[k]).collect();
         waits.sort_unstable();
-        let (p95, ceiling) =
-            (waits[CALLS * 95 / 100], Duration::from_nanos(expected.ceiling));
+        let (p95, ceiling) = (waits[CALLS * 95 / 100], Duration::from_nanos(expected.ceiling));
         let (least, most) = (ceiling.mul_f64(0.87), ceiling.mul_f64(1.03));
         let most = most + Duration::from_millis(150);
-        assert!((least..most).contains(&p95), "retry {}: 95% below {p95:?}, not {ceiling:?}", k + 1);
+        assert!(
+            (least..most).contains(&p95),
+            "retry {}: 95% below {p95:?}, not {ceiling:?}",
+            k + 1
+        );
         let median = waits[CALLS / 2];
         let (least, most) = (ceiling.mul_f64(0.32), ceiling.mul_f64(0.68));
         let most = most + Duration::from_millis(150);

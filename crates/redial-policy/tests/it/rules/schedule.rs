@@ -208,21 +208,31 @@ fn attempts_do_not_fit() {
 /// A timeout below a quarter of a second cuts off attempts of a healthy server.
 #[test]
 fn no_advice_is_a_short_timeout() {
-    for (attempts, deadline) in [(2, 60), (2, 120), (4, 240), (5, 300), (5, 900), (3, 1000), (2, 10_000)] {
+    for (attempts, deadline) in
+        [(2, 60), (2, 120), (4, 240), (5, 300), (5, 900), (3, 1000), (2, 10_000)]
+    {
         for attempt in [deadline, deadline * 3 / 4] {
             let policy = format!(
                 "hedge = 'none'\nattempts = {attempts}\nattempt_timeout = '{attempt}ms'\ndeadline = '{deadline}ms'\n\
                  backoff = {{ base = '1ms', cap = '1ms' }}"
             );
             for slo in [None, Some(3 * deadline * 500_000)] {
-                let one = within(found(Format::Redial, &policy), Setting { slo, ..Setting::default() });
+                let one =
+                    within(found(Format::Redial, &policy), Setting { slo, ..Setting::default() });
                 for finding in review(&[one]) {
                     let lines = finding.help.split('`').skip(1).step_by(2);
-                    for line in lines.filter(|line| line.contains("timeout") || line.contains("deadline")) {
+                    for line in
+                        lines.filter(|line| line.contains("timeout") || line.contains("deadline"))
+                    {
                         let (_, value) = line.split_once(" = ").unwrap();
                         let value = value.trim_matches('"');
                         let nanos = redial_core::parse_duration(value).unwrap();
-                        assert!(nanos >= SECOND / 4, "{}: {}\n{policy}", finding.rule.name, finding.help);
+                        assert!(
+                            nanos >= SECOND / 4,
+                            "{}: {}\n{policy}",
+                            finding.rule.name,
+                            finding.help
+                        );
                     }
                 }
             }
