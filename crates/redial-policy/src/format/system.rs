@@ -108,8 +108,9 @@ impl System {
     /// The same for the number of attempts.
     pub(crate) fn set_attempts(&self, attempts: u32) -> String {
         if self.counts_retries {
-            let retries = attempts - 1;
-            return self.set("attempts", format_args!("{retries}, which is {attempts} attempts"));
+            let (retries, plural) = (attempts - 1, if attempts == 1 { "" } else { "s" });
+            let value = format_args!("{retries}, which is {attempts} attempt{plural}");
+            return self.set("attempts", value);
         }
         self.set("attempts", attempts)
     }

@@ -57,6 +57,7 @@ pub const ALL: &[&Rule] = &[
     &schedule::HINT_UNCAPPED,
     &time::SLOWER_THAN_SLO,
     &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE,
+    &time::ATTEMPTS_DO_NOT_FIT,
     &time::DELAYS_DO_NOT_FIT,
     &time::NO_TIMEOUT,
     &hedge::HEDGES_UNSAFE,

@@ -25,6 +25,15 @@ pub static ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE: Rule = Rule {
     check: Some(attempt_timeout_not_below_deadline),
 };
 
+/// Attempts that are never made if each one hangs.
+pub static ATTEMPTS_DO_NOT_FIT: Rule = Rule {
+    name: "attempts-do-not-fit",
+    severity: Severity::Warning,
+    about: "the attempt timeouts together exceed the deadline, so when attempts hang, the last ones are never made",
+    origin: "\"Retries: exponential backoff, jitter\": the worst case is attempts × timeout and the waits between them",
+    check: Some(attempts_do_not_fit),
+};
+
 /// Attempts that are never made.
 pub static DELAYS_DO_NOT_FIT: Rule = Rule {
     name: "delays-do-not-fit",
@@ -67,6 +76,10 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
         time(slo),
         time(fits)
     );
+    if fits < 2 * LEAST_TIMEOUT {
+        let help = format!("{}: the SLO leaves no time for retries", case.system().set_attempts(1));
+        return Some(Violation::new("deadline", message, help).at_most(Severity::Note, hinted));
+    }
     let mut help = case.system().set_time("deadline", fits);
     // An attempt timeout above the deadline would be invalid.
     if (fits..NEVER).contains(&policy.attempt_timeout_nanos()) {
@@ -96,16 +109,54 @@ fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     Some(Violation::new("attempt_timeout", message, shorter_attempts(case, deadline)))
 }
 
-/// Advice that makes all attempts fit into a deadline.
+/// The shortest timeout that is advised. A shorter one would cut off attempts of a healthy server that is a little slow,
+/// and their repetitions would make it slower.
+const LEAST_TIMEOUT: Nanos = 250 * MS;
+
+/// Advice that makes all attempts fit into a deadline: shorter attempts, and fewer of them or a longer deadline if they
+/// would be too short.
 fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
     let (system, policy) = (case.system(), case.policy());
-    let share = rounded_down(deadline / u64::from(policy.attempts()));
-    let help = system.set_time("attempt_timeout", share);
+    let most = u32::try_from(deadline / LEAST_TIMEOUT).unwrap_or(u32::MAX);
+    let attempts = policy.attempts().min(most);
+    if attempts < 2 {
+        let enough = LEAST_TIMEOUT.saturating_mul(u64::from(policy.attempts()) + 1);
+        let help = system.set_time("deadline", enough);
+        return format!("{help}, {}", system.set_time("attempt_timeout", LEAST_TIMEOUT));
+    }
+    let share = rounded_down(deadline / u64::from(attempts));
+    let mut help = system.set_time("attempt_timeout", share);
+    if attempts < policy.attempts() {
+        help = format!("{help}, {}", system.set_attempts(attempts));
+    }
     let connect = policy.connect_timeout_nanos();
     if connect == NEVER || connect <= share || system.word("connect_timeout").is_none() {
         return help;
     }
     format!("{help}, {}", system.set_time("connect_timeout", share))
+}
+
+fn attempts_do_not_fit(case: &Case<'_>) -> Option<Violation> {
+    let policy = case.retrying()?;
+    let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
+    // One that is not below the deadline is a finding of its own; hedges do not wait for each other.
+    if timeout >= deadline || policy.hedge().is_some() || policy.attempts() >= NO_CAP {
+        return None;
+    }
+    let possible = deadline.div_ceil(timeout);
+    if possible >= u64::from(policy.attempts()) {
+        return None;
+    }
+    let message = format!(
+        "{} attempts of {} each do not fit into {}: if attempts hang, {possible} are made",
+        policy.attempts(),
+        time(timeout),
+        time(deadline)
+    );
+    let places = &case.found.places;
+    let is_default = !places.has("attempt_timeout") && !places.has("deadline");
+    let violation = Violation::new("attempt_timeout", message, shorter_attempts(case, deadline));
+    Some(violation.at_most(Severity::Note, is_default))
 }
 
 fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
@@ -148,10 +199,16 @@ fn no_timeout(case: &Case<'_>) -> Option<Violation> {
     if !case.has_no_end() {
         return None;
     }
-    let message = "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever, and is never retried";
+    let mut message =
+        "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever".to_owned();
+    let retries = case.retrying().is_some();
+    if retries {
+        message.push_str(", and is never retried");
+    }
     let system = case.system();
-    // With hedges, an attempt that hangs need not be cut off to be repeated.
-    let cuts = case.policy().hedge().is_none() && system.word("attempt_timeout").is_some();
+    // With hedges, an attempt that hangs need not be cut off to be repeated. A single attempt needs no timeout of its own.
+    let needed = retries && case.policy().hedge().is_none() || system.word("deadline").is_none();
+    let cuts = needed && system.word("attempt_timeout").is_some();
     let help = system.set_time(if cuts { "attempt_timeout" } else { "deadline" }, 2 * SECOND);
     Some(Violation::new("deadline", message, help))
 }

@@ -82,6 +82,7 @@ pub(super) struct Counts {
     exhausted: AtomicU64,
     /// Honoured, ignored, unreadable.
     hints: [AtomicU64; 3],
+    nonstandard_hints: AtomicU64,
 }
 
 /// The sums over all stripes.
@@ -99,6 +100,7 @@ pub(super) struct Sums {
     pub(super) exhausted: u64,
     pub(super) moved: [u64; 3],
     pub(super) hints: [u64; 3],
+    pub(super) nonstandard_hints: u64,
 }
 
 impl Counts {
@@ -144,6 +146,7 @@ impl Counts {
             Event::HintHonoured { .. } => add(&self.hints[0]),
             Event::HintIgnored { .. } => add(&self.hints[1]),
             Event::HintUnreadable { .. } => add(&self.hints[2]),
+            Event::HintNonstandard { .. } => add(&self.nonstandard_hints),
             _ => {}
         }
     }
@@ -205,6 +208,7 @@ impl Counts {
             moved: [0, 1, 2]
                 .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
             hints: self.hints.each_ref().map(load),
+            nonstandard_hints: load(&self.nonstandard_hints),
         }
     }
 

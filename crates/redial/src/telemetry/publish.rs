@@ -103,6 +103,7 @@ struct Upstream {
     exhausted: Counter,
     moved: Vec<Counter>,
     hints: Vec<Counter>,
+    nonstandard_hints: Counter,
     per_call: PublishedHistogram,
     delays: PublishedHistogram,
     answered: PublishedHistogram,
@@ -139,6 +140,7 @@ impl Upstream {
             exhausted: counter(own(names::EXHAUSTED)),
             moved: counters(names::BREAKER_MOVED, "to", &STATES),
             hints: counters(names::HINTS, "result", &["honoured", "ignored", "unreadable"]),
+            nonstandard_hints: counter(own(names::NONSTANDARD_HINTS)),
             per_call: histogram(own(names::PER_CALL)),
             delays: histogram(own(names::DELAY)),
             answered: histogram(with(names::DURATION, "outcome", "success")),
@@ -170,6 +172,7 @@ impl Upstream {
         self.exhausted.absolute(sums.exhausted);
         set(&self.moved, &sums.moved);
         set(&self.hints, &sums.hints);
+        self.nonstandard_hints.absolute(sums.nonstandard_hints);
         let last = sums.per_call.len() - 1;
         let attempts = |index| (index as u64, if index < last { index as u64 } else { u64::MAX });
         self.per_call.update(&sums.per_call, 1.0, attempts);

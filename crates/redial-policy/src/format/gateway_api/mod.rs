@@ -39,6 +39,10 @@ const ROUTE: &[&str] = &["HTTPRoute"];
 const POLICY_GROUP: &str = "gateway.networking.x-k8s.io/";
 const POLICY: &[&str] = &["XBackendTrafficPolicy"];
 
+/// What differs between a budget of this API and ours of the same numbers.
+const COUNTS_REQUESTS: &str = "there the share is of all requests, retries included, and the floor is the least; here the \
+                               share is of the calls, and the floor is added";
+
 fn recognises(node: &Node) -> bool {
     let rules = node.at(&["spec", "rules"]).and_then(Node::list).unwrap_or_default();
     let retries = rules.iter().any(|rule| rule.get("retry").is_some());

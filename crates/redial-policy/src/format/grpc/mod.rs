@@ -49,3 +49,6 @@ const MOST_ATTEMPTS: u32 = 5;
 
 /// The relative jitter of every wait, applied after the cap.
 const JITTER: f64 = 0.2;
+
+/// The largest growth of a policy. gRPC has no limit.
+const MOST_GROWTH: f64 = 1000.0;
