@@ -6,12 +6,14 @@
 
 mod app;
 mod assets;
+mod clock;
 mod error;
 mod exercise;
 mod live;
 mod playground;
 mod policies;
 mod queue;
+mod review;
 mod security;
 mod server;
 

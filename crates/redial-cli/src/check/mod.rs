@@ -4,7 +4,6 @@ mod evidence;
 mod github;
 pub(crate) mod human;
 mod json;
-mod position;
 pub(crate) mod report;
 mod sarif;
 mod simulate;

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed,
-    suppress,
+    Cursor, Finding, Format, Found, Inputs, Place, Position, Problem, Severity, Source, SourceId,
+    Suppressed, suppress,
 };
 
 use super::SettingArgs;
-use super::position::{Cursor, Position};
 use super::simulate::Simulated;
 use super::walk::{self, Input, Walk};
 
