@@ -1,7 +1,14 @@
-//! The only place that reads a clock for the page's own times.
-#![allow(clippy::disallowed_methods, reason = "how long the page's own work takes")]
+//! The only place that reads a clock.
 
-use std::time::Instant;
+#![allow(clippy::disallowed_methods, reason = "samples show when they were taken, and results how long they took")]
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Unix time in milliseconds; 0 before 1970.
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// How long something takes.
 #[derive(Clone, Copy, Debug)]

@@ -53,7 +53,7 @@ const fn number(
 }
 
 pub(super) const fn traffic(default: f64) -> Slider {
-    number("traffic", "Traffic", "calls/s", [1.0, 100_000_000.0, default])
+    number("traffic", "Traffic", "/s", [1.0, 100_000_000.0, default])
 }
 
 pub(super) const fn clients(default: f64, most: f64) -> Slider {
