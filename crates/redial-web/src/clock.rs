@@ -1,6 +1,9 @@
 //! The only place that reads a clock.
 
-#![allow(clippy::disallowed_methods, reason = "samples show when they were taken, and results how long they took")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "samples show when they were taken, and results how long they took"
+)]
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -6,6 +6,7 @@
 
 mod app;
 mod assets;
+mod body;
 mod clock;
 mod demo;
 mod error;

@@ -227,8 +227,13 @@ impl Report {
         unreadable.source.text(&self.inputs)
     }
 
+    /// The file of a config, by its index in [`found`](Self::found).
+    pub(super) fn place_of(&self, found: usize) -> &Source {
+        self.inputs.source(self.found[found].places.whole().source)
+    }
+
     /// The findings that are not suppressed.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Located> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &Located> + Clone {
         self.findings.iter().filter(|located| located.suppressed.is_none())
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use http::header;
 use redial_sim::report::{Case, Question as ReportQuestion, Report};
 use redial_sim::scenario::Set;
 
 use super::{Ask, Playground, Question};
+use crate::body::Body;
 use crate::clock::Stopwatch;
 use crate::error::ApiError;
 
@@ -66,7 +67,7 @@ fn file(kind: &'static str, name: &str, body: String) -> Response {
 
 pub(super) async fn svg(
     Extension(playground): Extension<Arc<Playground>>,
-    Json(ask): Json<Ask>,
+    Body(ask): Body<Ask>,
 ) -> Result<Response, ApiError> {
     let ready = ready(&playground, &ask).await?;
     Ok(file("image/svg+xml", "redial-sim.svg", ready.with_report(|report| report.svg())))
@@ -74,7 +75,7 @@ pub(super) async fn svg(
 
 pub(super) async fn json(
     Extension(playground): Extension<Arc<Playground>>,
-    Json(ask): Json<Ask>,
+    Body(ask): Body<Ask>,
 ) -> Result<Response, ApiError> {
     let ready = ready(&playground, &ask).await?;
     let text = ready.with_report(|report| serde_json::to_string(report));

@@ -26,12 +26,14 @@ use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 
 use self::answer::{Answer, PolicyAnswer};
+pub(crate) use self::contestant::toml_of;
 use self::contestant::{Contestant, Entrant, Known};
 use self::runs::Runs;
 use self::slider::{Positions, Setting};
 use self::story::{STORIES, Step, Story, TOUR};
 pub(crate) use self::workshop::Workshop;
 use crate::app::App;
+use crate::body::Body;
 use crate::clock::Stopwatch;
 use crate::error::ApiError;
 
@@ -274,7 +276,7 @@ fn quote(word: &str) -> String {
 
 async fn simulation(
     Extension(playground): Extension<Arc<Playground>>,
-    Json(ask): Json<Ask>,
+    Body(ask): Body<Ask>,
 ) -> Result<Json<Answer>, ApiError> {
     let question = ask.question()?;
     let computed = playground.workshop.compute(ask.visitor()?, move |watch| question.answer(watch));

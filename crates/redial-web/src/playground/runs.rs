@@ -18,6 +18,7 @@ use super::answer::{self, Answer, PolicyAnswer};
 use super::map::Map;
 use super::{Ask, Playground, Question, Workshop, sentence};
 use crate::app::App;
+use crate::body::Body;
 use crate::clock::Stopwatch;
 use crate::error::ApiError;
 
@@ -136,7 +137,7 @@ impl LongRun {
 
 async fn start(
     Extension(playground): Extension<Arc<Playground>>,
-    Json(Start { kind, ask, runs }): Json<Start>,
+    Body(Start { kind, ask, runs }): Body<Start>,
 ) -> Result<Json<Started>, ApiError> {
     if !(1..=MOST_RUNS).contains(&runs) {
         return Err(ApiError::bad_request(format!(

@@ -50,7 +50,8 @@ impl Workshop {
         let _ = self.queue.try_send(Box::new(move || compute(&watch)));
     }
 
-    /// Computes something in turn, unless a newer request of the same visitor comes in between.
+    /// Computes something in turn, unless a newer request of the same visitor comes in between. Requests without a visitor
+    /// are independent of each other.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         visitor: &str,
@@ -90,6 +91,9 @@ impl Workshop {
     }
 
     fn replace(&self, visitor: &str, watch: &Arc<Watch>) {
+        if visitor.is_empty() {
+            return;
+        }
         let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(older) = visitors.insert(visitor.to_owned(), Arc::clone(watch)) {
             older.stop();
