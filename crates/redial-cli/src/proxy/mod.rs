@@ -94,7 +94,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         let (path, config) = (path.to_owned(), Arc::clone(&config));
         Source { path, read: Box::new(move || config.read()) }
     });
-    let options = Options { sockets, source, log: Some(Arc::new(move |line| lines.line(line))) };
+    let options = Options {
+        sockets,
+        source,
+        log: Some(Arc::new(move |line| lines.line(line))),
+        ..Options::default()
+    };
     let proxy = Proxy::start_with(&file, options).map_err(|error| Failed::input(&place, error))?;
     for (upstream, address) in proxy.addresses() {
         log.event("listening", &format!("{upstream} listens on {address}"));
