@@ -60,7 +60,7 @@ pub enum BindError {
 pub struct Web {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    access: Arc<Access>,
     url: String,
 }
 
@@ -77,13 +77,13 @@ impl Listen {
 }
 
 impl Web {
-    /// Binds the address. Nothing is served yet.
+    /// Binds the address. Visitors wait until it [serves](Self::serve).
     ///
     /// # Errors
     ///
     /// Another machine could reach the address and no host name is allowed; or the address is in use, or is not one of this
     /// machine.
-    pub async fn bind(listen: Listen, app: App) -> Result<Self, BindError> {
+    pub async fn bind(listen: Listen) -> Result<Self, BindError> {
         let Listen { address, hosts, token } = listen;
         if !address.ip().is_loopback() && hosts.is_empty() {
             return Err(BindError::NoHosts(address));
@@ -94,10 +94,7 @@ impl Web {
         let hosts = Hosts::new(address, &hosts);
         let url = format!("{}/?token={}", hosts.first(), token.reveal());
         let access = Arc::new(Access::new(hosts, token, address.port()));
-        let router = router(Arc::new(app))
-            .layer(DefaultBodyLimit::max(BODY))
-            .layer(middleware::from_fn_with_state(access, security::guard));
-        Ok(Self { listener, address, router, url })
+        Ok(Self { listener, address, access, url })
     }
 
     /// Where it listens.
@@ -111,14 +108,17 @@ impl Web {
     }
 
     /// Serves until the future is dropped. Then its connections break.
-    pub async fn serve(self) {
+    pub async fn serve(self, app: App) {
+        let router = router(Arc::new(app))
+            .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn_with_state(self.access, security::guard));
         let room = Arc::new(Semaphore::new(MOST));
         let mut connections = JoinSet::new();
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let served = serve_one(stream, self.router.clone());
+                    let served = serve_one(stream, router.clone());
                     connections.spawn(async move {
                         served.await;
                         drop(permit);

@@ -120,6 +120,16 @@ impl Demo {
         Ok(())
     }
 
+    /// Stops the callers.
+    pub fn stop(&self) {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The names of the meters of the naive loop and of the sidecar.
+    pub fn sides(&self) -> [&'static str; 2] {
+        [NAIVE, REDIAL]
+    }
+
     /// Switches a fault on in both backends, or the one that is on off.
     fn fail(&self, fault: Option<&(&'static str, Fault, u64, &str)>, lasts: Option<Duration>) {
         let mut kind = self.kind.lock().unwrap_or_else(PoisonError::into_inner);
