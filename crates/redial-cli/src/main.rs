@@ -19,6 +19,7 @@ mod sim;
 mod stderr;
 mod terminal;
 mod text;
+mod up;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ enum Command {
     Run(Box<run::Args>),
     Schema(schema::Args),
     Sim(Box<sim::Args>),
+    Up(Box<up::Args>),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),
+        Command::Up(args) => up::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,

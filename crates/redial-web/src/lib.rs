@@ -6,14 +6,25 @@
 
 mod app;
 mod assets;
+mod body;
+mod clock;
+mod demo;
 mod error;
 mod exercise;
+mod hello;
+mod hosts;
 mod live;
 mod playground;
 mod policies;
 mod queue;
+mod review;
 mod security;
 mod server;
+mod token;
 
 pub use app::App;
-pub use server::Web;
+pub use demo::{Demo, DemoError};
+pub use hosts::check_host;
+pub use live::{Live, Moment, Sample, State, Stopped, Upstream, UpstreamSample, Verdict};
+pub use server::{BindError, Listen, Web};
+pub use token::Token;

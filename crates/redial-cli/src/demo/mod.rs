@@ -31,7 +31,6 @@ use side::{Outcome, Side};
 const FRAME: Duration = Duration::from_millis(100);
 /// How long calls may continue after the end. The naive loop needs two and a half seconds for ten attempts.
 const DRAIN: Nanos = 5 * SECOND;
-const TEXT: &str = include_str!("demo.toml");
 const NAIVE: &str = "naive";
 
 /// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial
@@ -99,7 +98,7 @@ fn scenario(args: &Args) -> io::Result<Scenario> {
         [("duration", ms), ("outage.start", ms * 3 / 10), ("outage.duration", 1_000.min(ms / 4))];
     let sets = times.map(|(path, ms)| Set::new(path, &format!("{ms}ms")));
     let sets: Vec<Set> = sets.into_iter().flatten().collect();
-    Scenario::read(TEXT, &sets).map_err(io::Error::other)
+    Scenario::read(redial_live::DEMO, &sets).map_err(io::Error::other)
 }
 
 /// The naive loop and the policy to compare it with, which waits no longer for a response.

@@ -26,7 +26,7 @@ use crate::log::{Form, json_line};
 use crate::run::{Signals, Status, ready, stop_ourselves};
 use crate::stderr::{LAST_FLUSH, Stderr};
 use crate::text::sanitise_lines;
-use config::Config;
+pub(crate) use config::Config;
 use notify::notify;
 use program::Program;
 
@@ -87,14 +87,19 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
     let sockets = Sockets::from_env().map_err(|error| Failed::Input(error.to_string()))?;
     let form = if file.proxy.log == AccessLog::Json { Form::Json } else { Form::Text };
-    let log = Arc::new(Log { form, stderr: Stderr::new(form) });
+    let log = Arc::new(Log::new(form));
     let signals = Signals::listen()?;
     let lines = Arc::clone(&log);
     let source = config.path().map(|path| {
         let (path, config) = (path.to_owned(), Arc::clone(&config));
         Source { path, read: Box::new(move || config.read()) }
     });
-    let options = Options { sockets, source, log: Some(Arc::new(move |line| lines.line(line))) };
+    let options = Options {
+        sockets,
+        source,
+        log: Some(Arc::new(move |line| lines.line(line))),
+        ..Options::default()
+    };
     let proxy = Proxy::start_with(&file, options).map_err(|error| Failed::input(&place, error))?;
     for (upstream, address) in proxy.addresses() {
         log.event("listening", &format!("{upstream} listens on {address}"));
@@ -121,13 +126,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
 }
 
 /// The log on stderr.
-struct Log {
+pub(crate) struct Log {
     form: Form,
     stderr: Stderr,
 }
 
 impl Log {
-    fn line(&self, line: Line) {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, stderr: Stderr::new(form) }
+    }
+
+    pub(crate) fn line(&self, line: Line) {
         match line {
             Line::Access(line) => self.stderr.line(line),
             Line::Event { name, message } => self.event(name, &message),
@@ -213,7 +222,7 @@ fn is_ending(signal: Signal) -> bool {
 
 /// Each connection is an open file, and the usual limit of 1024 is for programs that use `select`: the program that was
 /// started keeps it.
-fn allow_open_files() {
+pub(crate) fn allow_open_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // With the usual limit there are fewer connections.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

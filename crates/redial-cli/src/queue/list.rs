@@ -61,7 +61,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
 }
 
 /// The most jobs that are read at once: each may be large.
-pub(crate) const PAGE: usize = 64;
+const PAGE: usize = 64;
 
 /// Lists up to `most` jobs, as a table or as JSON lines, and notes whether there are more.
 pub(crate) async fn show<const N: usize>(

@@ -18,6 +18,8 @@ mod work;
 
 pub(crate) mod dead;
 
+pub(crate) use work::{Signals, install_recorder};
+
 use std::io::Write;
 
 use clap::Subcommand;

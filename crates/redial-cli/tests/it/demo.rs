@@ -57,7 +57,7 @@ fn plausible(figures: &Value) {
 /// A rule of the default policy that the naive loop inherited would save it.
 #[test]
 fn the_naive_loop_of_the_demo_collapses_and_the_default_policy_does_not() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo/demo.toml");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../redial-live/src/demo.toml");
     let output = redial(&["sim", file, "--runs", "3", "--json"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let collapse = |place: usize| told["results"][place]["collapse"].as_f64().unwrap();

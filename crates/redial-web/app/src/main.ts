@@ -1,3 +1,4 @@
+import "./lib/theme.svelte";
 import "uplot/dist/uPlot.min.css";
 import "./lib/theme.css";
 import { mount } from "svelte";

@@ -14,7 +14,9 @@ use super::times::{Bucket, Times};
 use super::window::Totals;
 
 /// Reasons for retries: the failure classes, and two that are not failures.
-pub(super) const REASONS: usize = 12;
+pub(super) const REASONS: usize = CLASSES + 2;
+/// The failure classes.
+pub(super) const CLASSES: usize = 10;
 const HEDGE: usize = REASONS - 2;
 const NOT_YET: usize = REASONS - 1;
 
@@ -73,6 +75,8 @@ pub(super) struct Counts {
     stripes: [Arc<Stripe>; STRIPES],
     /// The counters below change only when something fails.
     retries: [AtomicU64; REASONS],
+    /// Failed attempts by their class.
+    failures: [AtomicU64; CLASSES],
     stops: [AtomicU64; Stop::ALL.len()],
     delays: Times,
     /// Finished calls of the full path by attempts; the last entry is for more.
@@ -93,6 +97,7 @@ pub(super) struct Sums {
     pub(super) answered: Vec<Bucket>,
     pub(super) failed: Vec<Bucket>,
     pub(super) retries: [u64; REASONS],
+    pub(super) failures: [u64; CLASSES],
     pub(super) stops: [u64; Stop::ALL.len()],
     pub(super) delays: Vec<Bucket>,
     /// By the attempts of a call, from 0; the last entry is for more.
@@ -121,7 +126,8 @@ impl Counts {
                 }
                 add(&stripe.attempts);
             }
-            Event::AttemptEnded { taken, outcome: Outcome::Failure(_), .. } => {
+            Event::AttemptEnded { taken, outcome: Outcome::Failure(failure), .. } => {
+                add(&self.failures[failure.class as usize]);
                 stripe.failed.add(nanos(taken));
             }
             Event::AttemptEnded { taken, .. } => {
@@ -201,6 +207,7 @@ impl Counts {
             answered,
             failed,
             retries: self.retries.each_ref().map(load),
+            failures: self.failures.each_ref().map(load),
             stops,
             delays,
             per_call,

@@ -5,17 +5,17 @@
 //! as the bucket gained. An exporter with the same bounds ([`buckets`]) then shows the same counts and sums as if every
 //! value had been recorded; with other bounds, values are off by at most the width of a bucket.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
-use redial_core::admit::BreakerState;
 use redial_core::{Nanos, Stop};
 
 use super::counts::{self, Sums};
 use super::meter::Meter;
 use super::names::{self, Metric};
 use super::server::ServerMeter;
+use super::snapshot::guards;
 use super::storm::Reading;
 use super::times::{BOUNDS, Bucket, SECONDS};
 use crate::clock::{Ambient, Clock};
@@ -187,16 +187,7 @@ impl Upstream {
 
     /// Publishes the sum of all budgets, each counted once, and the number of breakers in each state.
     fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
-        let (mut balance, mut states, mut accounts) = (None, None, HashSet::new());
-        meter.0.guards(&mut |guards| {
-            if let Some(more) = guards.balance(now).filter(|_| accounts.insert(guards.account_id()))
-            {
-                balance = Some(more.saturating_add(balance.unwrap_or(0)));
-            }
-            if guards.has_breaker() {
-                states.get_or_insert([0_u32; 3])[guards.breaker() as usize] += 1;
-            }
-        });
+        let (balance, states) = guards(meter, now);
         let gauge = |metric, more: &[(&'static str, &'static str)]| {
             let labels = [&[("upstream", meter.upstream())], more].concat();
             recorder.register_gauge(&key(metric, &labels), &METADATA)
@@ -211,8 +202,6 @@ impl Upstream {
         }
     }
 }
-
-const _: () = assert!(BreakerState::Closed as usize == 0 && BreakerState::HalfOpen as usize == 2);
 
 /// A histogram, and what has been recorded in it.
 struct PublishedHistogram {

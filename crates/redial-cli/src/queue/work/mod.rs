@@ -28,6 +28,7 @@ use crate::{duration, policy};
 use commands::Commands;
 use exec::Exec;
 use log::Log;
+pub(crate) use serve::install_recorder;
 
 const POLICY: &str = "Policy";
 const EXEC: &str = "Commands";
@@ -326,14 +327,15 @@ async fn until_stopped(
     }
 }
 
-struct Signals {
+/// SIGINT and SIGTERM.
+pub(crate) struct Signals {
     /// `None` if the process was started with SIGINT ignored, as background jobs of a shell are.
     interrupt: Option<Signal>,
     terminate: Signal,
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         let interrupt = match is_ignored(nix::sys::signal::Signal::SIGINT) {
             true => None,
             false => Some(signal(SignalKind::interrupt())?),
@@ -342,7 +344,7 @@ impl Signals {
     }
 
     /// The exit code of the next signal.
-    async fn next(&mut self) -> u8 {
+    pub(crate) async fn next(&mut self) -> u8 {
         let interrupted = async {
             match &mut self.interrupt {
                 Some(interrupt) => interrupt.recv().await,
