@@ -14,6 +14,7 @@ mod explain;
 mod fleet_proof;
 mod ops;
 mod peers;
+mod playground;
 mod proxy;
 mod queue;
 mod queue_faults;

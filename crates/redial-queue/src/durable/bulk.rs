@@ -30,18 +30,18 @@ pub async fn redrive_in_pages(
     redrive: Redrive,
 ) -> Result<Redriven, StoreError> {
     let (mut next, apart) = (redrive.after, redrive.apart);
-    let mut last = Duration::ZERO;
-    let jobs = in_pages(store, filter, async |page| {
+    let mut done = Redriven::default();
+    let mut pages = Pages::new(store, filter);
+    while let Some(page) = pages.next(done.jobs).await? {
         let redriven = store.redrive(&page, Redrive { after: next, apart }).await?;
         let steps = u32::try_from(redriven).unwrap_or(u32::MAX);
         if steps > 0 {
-            last = next.saturating_add(apart.saturating_mul(steps - 1));
+            done.last = next.saturating_add(apart.saturating_mul(steps - 1));
             next = next.saturating_add(apart.saturating_mul(steps));
         }
-        Ok(redriven)
-    })
-    .await?;
-    Ok(Redriven { jobs, last })
+        done.jobs += redriven;
+    }
+    Ok(done)
 }
 
 /// Removes jobs that are not running, page by page. Returns how many. [`Filter::most`] bounds their number.
@@ -50,32 +50,38 @@ pub async fn redrive_in_pages(
 ///
 /// Those of the store. Pages before the error are removed.
 pub async fn remove_in_pages(store: &dyn Store, filter: Filter) -> Result<u64, StoreError> {
-    in_pages(store, filter, async |page| store.remove(&page).await).await
+    let mut removed = 0;
+    let mut pages = Pages::new(store, filter);
+    while let Some(page) = pages.next(removed).await? {
+        removed += store.remove(&page).await?;
+    }
+    Ok(removed)
 }
 
-/// Applies a step to jobs, page by page. Pages are in the order of numbers, so that a job that dies again meanwhile is not
-/// visited twice.
-async fn in_pages(
-    store: &dyn Store,
-    mut filter: Filter,
-    mut step: impl AsyncFnMut(Filter) -> Result<u64, StoreError>,
-) -> Result<u64, StoreError> {
-    let (mut count, most) = (0, u64::try_from(filter.most).unwrap_or(u64::MAX));
-    while count < most {
-        let wanted = usize::try_from(most - count).unwrap_or(PAGE).min(PAGE);
+/// Jobs in pages, in the order of their numbers, so that a job that dies again meanwhile is not visited twice.
+struct Pages<'a> {
+    store: &'a dyn Store,
+    filter: Filter,
+    most: u64,
+}
+
+impl<'a> Pages<'a> {
+    fn new(store: &'a dyn Store, filter: Filter) -> Self {
+        Self { store, most: u64::try_from(filter.most).unwrap_or(u64::MAX), filter }
+    }
+
+    /// The next page, when `done` jobs count towards the limit; `None` if that is reached, or there are no more.
+    async fn next(&mut self, done: u64) -> Result<Option<Filter>, StoreError> {
+        let wanted = usize::try_from(self.most.saturating_sub(done)).unwrap_or(PAGE).min(PAGE);
         let mut ids = Vec::new();
         while ids.len() < wanted {
-            filter.most = (wanted - ids.len()).min(READ);
-            let found = store.list(&filter).await?;
+            self.filter.most = (wanted - ids.len()).min(READ);
+            let found = self.store.list(&self.filter).await?;
             let Some(last) = found.last() else { break };
-            filter.after = Some(last.id);
+            self.filter.after = Some(last.id);
             ids.extend(found.iter().map(|job| job.id));
         }
-        if ids.is_empty() {
-            break;
-        }
-        let page = Filter { ids, after: None, most: usize::MAX, ..filter.clone() };
-        count += step(page).await?;
+        let page = Filter { ids, after: None, most: usize::MAX, ..self.filter.clone() };
+        Ok((!page.ids.is_empty()).then_some(page))
     }
-    Ok(count)
 }

@@ -1,7 +1,11 @@
-//! Tests of the page's server over real sockets.
+//! The page's server, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod exercise;
 mod live;
 mod page;
+mod playground;
+mod policies;
 mod security;
 mod token;
+mod visitor;

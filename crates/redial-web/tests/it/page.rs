@@ -2,17 +2,19 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use redial_web::{App, Listen, Token, Web};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle};
 
-/// A server that runs until it is dropped.
+/// A server that runs until the test program ends.
 pub(crate) struct Page {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     /// Runs the server, and what a test spawns.
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: Handle,
 }
 
 pub(crate) struct Response {
@@ -28,13 +30,19 @@ impl Page {
     }
 
     pub(crate) fn at(address: &str, hosts: &[&str], app: App) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let token = Token::new().unwrap();
         let listen = Listen::new(address.parse().unwrap(), token.clone())
             .allow_hosts(hosts.iter().map(|host| (*host).to_owned()));
-        let web = runtime.block_on(Web::bind(listen)).unwrap();
-        let address = web.address();
-        runtime.spawn(web.serve(app));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let web = Web::bind(listen).await.unwrap();
+                sender.send((web.address(), Handle::current())).unwrap();
+                web.serve(app).await;
+            });
+        });
+        let (address, runtime) = receiver.recv().unwrap();
         Self { address, token: token.reveal().to_owned(), runtime }
     }
 

@@ -125,3 +125,10 @@ function day(date: Date): string {
 function pad(value: number): string {
   return String(value).padStart(2, "0");
 }
+
+/** A text from anywhere, with characters that would hide or reorder others written out. */
+export function visible(text: string): string {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (odd) => {
+    return `\\u{${odd.charCodeAt(0).toString(16)}}`;
+  });
+}
