@@ -96,7 +96,7 @@ impl Score {
             };
             let finding = findings.clone().find(is_about);
             let judged = match finding {
-                Some(finding) => Err(format!("{}: {}", finding.message, finding.help)),
+                Some(finding) => Err(format!("{}; {}", finding.message, finding.help)),
                 None if found.policy.attempts() == 1 => {
                     Err("the policy makes no retry: set `attempts` to at least 2".to_owned())
                 }

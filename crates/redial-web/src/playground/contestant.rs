@@ -2,7 +2,6 @@
 
 use redial_core::{Policy, Preset};
 use redial_policy::Reviewed;
-use redial_policy::file::{File, Named};
 use redial_sim::peers::Peer;
 use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
@@ -93,13 +92,10 @@ fn only(reviewed: &Reviewed) -> Result<Policy, String> {
     }
 }
 
-/// A policy as the text of a file.
+/// A policy as the text of a file, with all of its fields, as `redial presets NAME` prints it.
 pub(crate) fn toml_of(policy: &Policy) -> String {
-    let named =
-        Named { name: "policy".to_owned(), policy: policy.clone(), setting: Default::default() };
-    let text = File { policies: vec![named], ..File::default() }.to_toml();
-    // A file of one policy needs no table.
-    text.strip_prefix("[policy.policy]\n").map_or(text.clone(), str::to_owned)
+    // A policy that was read from text can be written as text.
+    toml::to_string(policy).unwrap_or_default()
 }
 
 /// A policy that can be chosen by name.

@@ -130,7 +130,9 @@ impl LongRun {
             (false, Some(_)) => "done",
             (false, None) => "running",
         };
-        let progress = (self.watch.runs_done() / self.count.max(1.0)).min(1.0);
+        let made = (self.watch.runs_done() / self.count.max(1.0)).min(1.0);
+        // The shares of runs are rounded.
+        let progress = if result.is_some() { 1.0 } else { made };
         Status { state, progress, result }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn sentence(scenario: &Scenario, results: &[(&str, &Figures)]) -> Str
     }
     let after = match scenario.fault_span() {
         Some((start, end)) => {
-            format!("After {} of trouble: ", milliseconds((end - start) as f64 / 1e6))
+            format!("After {} of trouble, ", milliseconds((end - start) as f64 / 1e6))
         }
         None => String::new(),
     };
@@ -40,7 +40,8 @@ fn at_a_rate(scenario: &Scenario, name: &str, figures: &Figures) -> String {
                 "{name} sends {attempts} and does not recover: at the end {end} of the calls succeed"
             )
         }
-        Some(ms) => format!("{name} sends {attempts} and has recovered after {}", milliseconds(ms)),
+        Some(0.0) => format!("{name} sends {attempts} and recovers at once"),
+        Some(ms) => format!("{name} sends {attempts} and recovers within {}", milliseconds(ms)),
         None => format!("{name} sends {attempts}, and at the end {end} of the calls succeed"),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redial_core::{DurationText, MS, Nanos};
 use redial_sim::Scenario;
-use redial_sim::scenario::{BuiltIn, Set};
+use redial_sim::scenario::{BuiltIn, Clients, Set};
 use serde::{Deserialize, Serialize};
 
 use super::story::{Backend, Story};
@@ -57,12 +57,12 @@ pub(super) const fn traffic(default: f64) -> Slider {
 }
 
 pub(super) const fn clients(default: f64, most: f64) -> Slider {
-    number("clients", "Clients", "processes", [1.0, most, default])
+    number("clients", "Clients (processes)", "", [1.0, most, default])
 }
 
 /// Callers that all begin at the same moment.
 pub(super) const fn callers(default: f64, most: f64) -> Slider {
-    number("clients", "Clients", "callers", [10.0, most, default])
+    number("clients", "Clients", "", [10.0, most, default])
 }
 
 const fn percent(name: &'static str, label: &'static str, range: [f64; 3]) -> Slider {
@@ -115,12 +115,14 @@ pub(crate) struct Setting {
 
 impl Setting {
     pub(crate) fn new(story: &'static Story, positions: &Positions) -> Result<Self, ApiError> {
-        let moved = Moved { story, positions: moved(story, positions)? };
+        let text = BuiltIn::find(story.scenario).map_or("", |it| it.text);
+        let read = |sets: &[Set]| {
+            let scenario = Scenario::read(text, sets);
+            scenario.map_err(|problem| ApiError::bad_request(problem.to_string()))
+        };
+        let moved = Moved { story, scenario: read(&[])?, positions: moved(story, positions)? };
         let (sets, notes) = moved.sets();
-        let built_in = BuiltIn::find(story.scenario);
-        let text = built_in.map_or("", |it| it.text);
-        let scenario = Scenario::read(text, &parsed(&sets)?);
-        let scenario = scenario.map_err(|problem| ApiError::bad_request(problem.to_string()))?;
+        let scenario = read(&parsed(&sets)?)?;
         Ok(Self { story, text, sets, scenario, notes })
     }
 
@@ -184,6 +186,8 @@ fn moved(
 
 struct Moved {
     story: &'static Story,
+    /// The scenario of the story, with all sliders at their defaults.
+    scenario: Scenario,
     positions: BTreeMap<&'static str, Position>,
 }
 
@@ -235,6 +239,11 @@ impl Moved {
         }
         if let Some(clients) = self.number("clients") {
             sets.push(format!("clients={clients}"));
+            // Where every caller is a process, it stays so.
+            let Clients { instances, arrivals, .. } = &self.scenario.clients;
+            if arrivals.callers() == Some(*instances) {
+                sets.push(format!("clients.instances={clients}"));
+            }
         }
     }
 
@@ -268,7 +277,7 @@ impl Moved {
                 format!("backend.queue={queue}"),
             ]);
         }
-        let calls = self.calls(rate.unwrap_or(backend.rate));
+        let calls = rate.unwrap_or(backend.rate) * self.scenario.duration as f64 / 1e9;
         match self.number("clients").unwrap_or(backend.clients) {
             // Each makes one call or none, which is a new client for every call.
             clients if clients > calls => {
@@ -278,12 +287,6 @@ impl Moved {
             clients if clients != backend.clients => sets.push(format!("clients={clients}")),
             _ => {}
         }
-    }
-
-    /// About how many calls a run has.
-    fn calls(&self, rate: f64) -> f64 {
-        let built_in = BuiltIn::find(self.story.scenario).and_then(|it| it.read(&[]).ok());
-        built_in.map_or(0.0, |scenario| rate * scenario.duration as f64 / 1e9)
     }
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use redial_core::{DurationText, Policy, Preset, Rate, nanos};
+use redial_core::{Policy, Preset, Rate};
 use redial_policy::file::{File, Named, Route, Setting};
 use redial_policy::rules::admit::per_second;
 use redial_policy::{Format, Reviewed};
+use redial_sim::report::milliseconds;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -123,14 +124,14 @@ fn about(policy: &Policy) -> String {
     let worst = policy.worst_case();
     let time = worst.elapsed.map_or_else(
         || "without an end".to_owned(),
-        |elapsed| format!("at most {}", DurationText(nanos(elapsed))),
+        |elapsed| format!("at most {}", milliseconds(elapsed.as_secs_f64() * 1e3)),
     );
     let backoff = policy.backoff();
     format!(
         "{} attempts, waits from {} up to {}, {time}",
         worst.attempts,
-        DurationText(backoff.ceiling(1)),
-        DurationText(backoff.cap())
+        milliseconds(backoff.ceiling(1) as f64 / 1e6),
+        milliseconds(backoff.cap() as f64 / 1e6)
     )
 }
 

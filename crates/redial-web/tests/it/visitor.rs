@@ -41,9 +41,9 @@ impl Site {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
                 let listen = Listen::new(([127, 0, 0, 1], 0).into(), token);
-                let web = Web::bind(listen, App::default()).await.unwrap();
+                let web = Web::bind(listen).await.unwrap();
                 sender.send(web.address()).unwrap();
-                web.serve().await;
+                web.serve(App::default()).await;
             });
         });
         Self { address: receiver.recv().unwrap(), token: secret }
