@@ -175,12 +175,11 @@ const LONGEST_LIST: usize = 1024;
 fn rate_limit<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Option<Option<u64>> {
     let mut list = Vec::new();
     for field in fields {
-        if list.len() + field.len() + 2 > LONGEST_LIST {
+        let comma: &[u8] = if list.is_empty() { b"" } else { b", " };
+        if list.len() + comma.len() + field.len() > LONGEST_LIST {
             return None;
         }
-        if !list.is_empty() {
-            list.extend_from_slice(b", ");
-        }
+        list.extend_from_slice(comma);
         list.extend_from_slice(field.as_bytes());
     }
     let quotas = Parser::new(&list).parse::<sfv::List>().ok()?;

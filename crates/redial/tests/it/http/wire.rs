@@ -228,8 +228,8 @@ fn a_used_up_quota_can_only_make_the_wait_longer() {
     assert_eq!(several.hint, Some(Hint::AtLeast(Duration::from_secs(60))), "one list");
     let broken = lines(&["\"a\";r=0;t=3", "b c"]);
     assert_eq!((broken.hint, broken.unreadable), (None, Some("ratelimit")), "as a whole");
-    let many = ["\"a\";r=0;t=3"; 70];
-    assert_eq!(lines(&many[..60]).hint, Some(Hint::AtLeast(Duration::from_secs(3))));
+    let many = ["\"a\";r=0;t=3"; 79];
+    assert_eq!(lines(&many[..78]).hint, Some(Hint::AtLeast(Duration::from_secs(3))));
     assert_eq!(lines(&many).unreadable, Some("ratelimit"), "more than 1024 bytes");
     let both = |after| hint(&[("retry-after", after), ("ratelimit", "\"a\";r=0;t=30")]).hint;
     assert_eq!(both("5"), Some(Hint::AtLeast(Duration::from_secs(30))));
