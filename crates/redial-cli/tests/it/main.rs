@@ -27,6 +27,7 @@ mod sim_errors;
 mod sim_pages;
 mod sim_scale;
 mod sim_sweep;
+mod up;
 
 use std::ffi::OsStr;
 use std::io::{PipeReader, PipeWriter, Write as _};

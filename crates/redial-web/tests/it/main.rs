@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod exercise;
+mod live;
+mod page;
 mod playground;
 mod policies;
+mod security;
+mod token;
 mod visitor;
