@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::HOST;
 use hyper_util::rt::TokioIo;
 use redial::decide::{Class, Classify, Failure, Outcome};
 use redial_core::{Event, Nanos, Observer, Stop};
@@ -47,6 +48,8 @@ struct Attempts {
 #[derive(Debug)]
 pub(crate) struct Pool {
     address: SocketAddr,
+    /// The same as a header: a proxy needs it.
+    host: String,
     shared: Arc<Shared>,
     idle: Mutex<Vec<Sender>>,
     calls: AtomicU64,
@@ -142,8 +145,8 @@ impl fmt::Debug for Observed {
 
 impl Pool {
     pub(crate) fn new(address: SocketAddr, shared: Arc<Shared>) -> Self {
-        let (idle, calls) = (Mutex::default(), AtomicU64::new(0));
-        Self { address, shared, idle, calls, observer: None }
+        let (host, idle, calls) = (address.to_string(), Mutex::default(), AtomicU64::new(0));
+        Self { address, host, shared, idle, calls, observer: None }
     }
 
     /// Passes the events of calls to an observer.
@@ -164,7 +167,8 @@ impl Pool {
     async fn try_exchange(&self, call: u64) -> Option<u16> {
         let mut sender = self.sender().await?;
         // The server counts the attempts of a call by its number in the path.
-        let request = Request::get(format!("/{call}")).body(Empty::new()).ok()?;
+        let request = Request::get(format!("/{call}")).header(HOST, &self.host);
+        let request = request.body(Empty::new()).ok()?;
         let response = sender.send_request(request).await.ok()?;
         let status = response.status().as_u16();
         // To its end, so that the connection can be reused.

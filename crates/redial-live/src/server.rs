@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{self, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::{error, fmt, io};
@@ -39,7 +39,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let listener = net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new(ServerState {
@@ -52,6 +53,8 @@ impl Server {
         });
         let serve = move || {
             runtime.block_on(async move {
+                // Fails only without a reactor, which this runtime has.
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
                 tokio::spawn(probe(Arc::clone(&state.shared)));
                 tokio::spawn(accept(listener, state));
                 // An error means that the handle was dropped, which also stops the server.

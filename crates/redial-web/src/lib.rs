@@ -6,6 +6,7 @@
 
 mod app;
 mod assets;
+mod body;
 mod clock;
 mod demo;
 mod error;
@@ -16,6 +17,7 @@ mod live;
 mod playground;
 mod policies;
 mod queue;
+mod review;
 mod security;
 mod server;
 mod token;

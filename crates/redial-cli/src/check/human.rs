@@ -4,9 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use annotate_snippets::renderer::Renderer;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Snippet};
-use redial_policy::{Problem, Severity, Span};
+use redial_policy::{Cursor, Position, Problem, Severity, Span, excerpt};
 
-use super::position::{Cursor, Position, excerpt};
 use super::report::{Located, Report};
 use crate::terminal::has_colours;
 use crate::text::sanitise;

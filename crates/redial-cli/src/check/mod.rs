@@ -4,8 +4,8 @@ mod evidence;
 mod github;
 pub(crate) mod human;
 mod json;
-mod position;
 pub(crate) mod report;
+mod rubric;
 mod sarif;
 mod simulate;
 mod walk;
@@ -37,6 +37,7 @@ Examples:
   redial check application.conf --from resilience4j   a known format
   redial check k8s/ --simulate                        simulate what the findings do to a backend
   redial check . --format sarif > redial.sarif        for code scanning
+  redial check --rubric payments.toml                 score an answer to the payment exercise
   redial check --list-rules                           list the rules")]
 pub(crate) struct Args {
     /// Files, directories, or - for standard input
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     /// Simulate what the findings do to a backend, and print the numbers
     #[arg(long)]
     simulate: bool,
+    /// Score each policy by the five points of the payment exercise, in human or JSON format; fails below four points
+    #[arg(long, conflicts_with_all = ["simulate", "list_rules"])]
+    rubric: bool,
     /// List the rules
     #[arg(long, conflicts_with = "files")]
     list_rules: bool,
@@ -173,6 +177,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
     let mut report = Report::read(&args.files, args.from);
     report.review(&args.setting, &args.allow);
+    if args.rubric {
+        return rubric(args.format, &report, out);
+    }
     let stopped = if args.simulate { simulate::all(&mut report)? } else { Ok(()) };
     match args.format {
         Form::Human => human::print(&report, out)?,
@@ -182,6 +189,20 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
     stopped?;
     match report.exit_code(args.deny) {
+        0 => Ok(()),
+        code => Err(Failed::Reported(code)),
+    }
+}
+
+fn rubric(form: Form, report: &Report, out: &mut impl Write) -> Result<(), Failed> {
+    match form {
+        Form::Human => rubric::print(report, out)?,
+        Form::Json => rubric::json(report, out)?,
+        Form::Sarif | Form::Github => {
+            return Err(Failed::input("--rubric", "prints --format human or json"));
+        }
+    }
+    match rubric::exit_code(report) {
         0 => Ok(()),
         code => Err(Failed::Reported(code)),
     }

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed,
-    suppress,
+    Cursor, Finding, Format, Found, Inputs, Place, Position, Problem, Severity, Source, SourceId,
+    Suppressed, suppress,
 };
 
 use super::SettingArgs;
-use super::position::{Cursor, Position};
 use super::simulate::Simulated;
 use super::walk::{self, Input, Walk};
 
@@ -228,8 +227,13 @@ impl Report {
         unreadable.source.text(&self.inputs)
     }
 
+    /// The file of a config, by its index in [`found`](Self::found).
+    pub(super) fn place_of(&self, found: usize) -> &Source {
+        self.inputs.source(self.found[found].places.whole().source)
+    }
+
     /// The findings that are not suppressed.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Located> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &Located> + Clone {
         self.findings.iter().filter(|located| located.suppressed.is_none())
     }
 

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use redial_policy::rules::{self, Rule};
-use redial_policy::{Finding, Severity};
+use redial_policy::{Finding, Position, Severity};
 use serde_json::{Value, json};
 
-use super::position::Position;
 use super::report::{Located, Report, Unreadable};
 
 pub(super) fn print(report: &Report, deny: Severity, out: &mut impl Write) -> io::Result<()> {

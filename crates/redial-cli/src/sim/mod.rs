@@ -16,7 +16,7 @@ use std::thread;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use redial_sim::contention::BACKOFFS;
 use redial_sim::scenario::BUILT_IN;
-use redial_sim::simulate::Choice;
+use redial_sim::simulate::{Choice, Detail};
 
 use serde_json::{Value, json};
 
@@ -84,8 +84,8 @@ pub(crate) struct Args {
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
     /// The engine: each caller separately (exact), groups of equal callers (cohort), a smaller scenario whose counts are
-    /// multiplied (scale), or the fastest that is accurate (auto)
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale"]).map(|name| engine(&name)))]
+    /// multiplied (scale), the fastest that is accurate (auto), or what the playground shows within a moment (quick)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale", "quick"]).map(|name| engine(&name)))]
     engine: Choice,
     /// Number of threads; does not change the result [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -110,6 +110,7 @@ fn engine(name: &str) -> Choice {
         "exact" => Choice::Exact,
         "cohort" => Choice::Cohort,
         "scale" => Choice::Scale,
+        "quick" => Choice::Quick(Detail::Full),
         _ => Choice::Auto,
     }
 }

@@ -127,6 +127,7 @@ impl<'a> Request<'a> {
             Choice::Exact => flag("engine", "exact"),
             Choice::Cohort => flag("engine", "cohort"),
             Choice::Scale => flag("engine", "scale"),
+            Choice::Quick(_) => flag("engine", "quick"),
         }
         flag("seed", &args.seed.to_string());
         flag("runs", &runs.to_string());

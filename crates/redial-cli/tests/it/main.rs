@@ -14,6 +14,7 @@ mod explain;
 mod fleet_proof;
 mod ops;
 mod peers;
+mod playground;
 mod proxy;
 mod queue;
 mod queue_faults;
@@ -26,6 +27,7 @@ mod sim_errors;
 mod sim_pages;
 mod sim_scale;
 mod sim_sweep;
+mod up;
 
 use std::ffi::OsStr;
 use std::io::{PipeReader, PipeWriter, Write as _};

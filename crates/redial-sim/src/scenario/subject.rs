@@ -100,7 +100,8 @@ impl Scenario {
             ));
         }
         let sets = u64::from(clients.instances) * u64::from(self.guards_each());
-        if sets > MOST_GUARDS && self.keeps_state(policy) {
+        // Calls at a rate need not be followed one by one: a scale model has fewer guards.
+        if sets > MOST_GUARDS && self.rate().is_none() && self.keeps_state(policy) {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \

@@ -88,6 +88,7 @@ impl Demo {
         File::read(&format!(
             "[proxy]\n\
              admin = \"none\"\n\
+             log = \"none\"\n\
              threads = 1\n\
              \n\
              [upstream.{REDIAL}]\n\

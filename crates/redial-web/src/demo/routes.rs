@@ -37,7 +37,7 @@ async fn fail(
         let why = "there is no demo backend: the upstreams are those of your file";
         return Err(ApiError::new(StatusCode::NOT_FOUND, why));
     };
-    let Json(wanted) = wanted.map_err(|error| ApiError::bad_request(error.body_text()))?;
+    let Json(wanted) = wanted.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
     let fault = FAULTS.iter().find(|(name, ..)| *name == wanted.kind);
     if fault.is_none() && wanted.kind != NONE {
         let known: Vec<&str> = FAULTS.iter().map(|(name, ..)| *name).collect();

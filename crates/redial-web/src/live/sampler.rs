@@ -57,12 +57,14 @@ impl Sampler {
             let known = self.upstreams.get(&snapshot.upstream);
             let name = snapshot.upstream.clone();
             let one = UpstreamSample::between(&name, known.map(|it| &it.last), &snapshot);
-            if let Some(known) = known {
-                let stops = (known.last.stops, snapshot.stops);
-                note_stops(&mut self.stops, &name, stops, now);
-            }
+            let stops = known.map_or([0; Stop::ALL.len()], |it| it.last.stops);
+            note_stops(&mut self.stops, &name, (stops, snapshot.stops), now);
             let memory = self.upstreams.entry(snapshot.upstream.clone()).or_insert_with(|| {
-                Memory { last: snapshot.clone(), failures: VecDeque::new(), since: None }
+                Memory {
+                    last: snapshot.clone(), // A meter that appears has counted from zero.
+                    failures: VecDeque::from([[0; CLASSES]]),
+                    since: None,
+                }
             });
             memory.remember(snapshot, now);
             let oldest = backlog.oldest_due_ms.get(&memory.last.upstream).copied();

@@ -1,4 +1,12 @@
-//! The page, over real sockets and in a real browser.
+//! The page's server, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod browser;
+mod exercise;
+mod live;
+mod page;
+mod playground;
+mod policies;
+mod security;
+mod token;
+mod visitor;

@@ -13,7 +13,7 @@ export type State = "live" | "stale" | "cut off";
 const KEPT = 600;
 const STALE_MS = 3500;
 /** Two samples that are further apart have a gap between them. */
-const GAP_MS = 2500;
+export const GAP_MS = 2500;
 const REOPEN_MS = 2000;
 
 let samples = $state.raw<Sample[]>([]);
@@ -65,11 +65,16 @@ export function start(): void {
 
 /** Columns for a chart, with a null where samples are missing. The first is the time. */
 export function columns(of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
+  return columnsWithin(GAP_MS, of, ...pick);
+}
+
+/** The same for samples that may be this far apart. */
+export function columnsWithin(gap: number, of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
   const x: number[] = [];
   const values: (number | null)[][] = pick.map(() => []);
   for (const sample of of) {
     const last = x.at(-1);
-    if (last !== undefined && sample.at - last > GAP_MS) {
+    if (last !== undefined && sample.at - last > gap) {
       x.push(last + 1);
       for (const column of values) column.push(null);
     }
