@@ -1,6 +1,7 @@
 //! The page's server, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod browser;
 mod exercise;
 mod live;
 mod page;
