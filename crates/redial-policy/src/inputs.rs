@@ -5,6 +5,7 @@ use crate::file::{MOST_POLICIES, fields};
 use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
+use crate::further;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::{Node, Value};
 
@@ -112,10 +113,14 @@ impl Inputs {
     /// Reads all configs, or those of one format.
     pub fn read(&self, asked: Option<Format>) -> Reading {
         let mut reading = Reading::default();
-        let is_asked = |format: &Format| asked.is_none_or(|asked| asked == *format);
-        for format in Format::ALL.into_iter().filter(is_asked) {
-            format.read(&self.documents, &mut reading);
-        }
+        let read = |documents: &[Document], reading: &mut Reading| {
+            let is_asked = |format: &Format| asked.is_none_or(|asked| asked == *format);
+            for format in Format::ALL.into_iter().filter(is_asked) {
+                format.read(documents, reading);
+            }
+        };
+        read(&self.documents, &mut reading);
+        further::add(&self.documents, read, &mut reading);
         reading.bound();
         reading
     }

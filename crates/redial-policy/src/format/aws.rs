@@ -28,7 +28,12 @@ pub(super) static SYSTEM: System = System {
     words: Words::Names(&[("attempts", "max_attempts"), ("budget", "retry_mode")]),
     duration: |_, nanos| DurationText(nanos).to_string(),
     counts_retries: false,
-    advice: Advice { add_budget: Some("set `retry_mode` to standard"), ..Advice::NONE },
+    advice: Advice {
+        add_budget: Some("set `retry_mode` to standard"),
+        added_budget: || Some(Budget::Tokens(TokenBudget::default())),
+        names_requests: false,
+        ..Advice::NONE
+    },
 };
 
 /// The settings, in a profile and as environment variables.

@@ -1,7 +1,9 @@
 //! Rules about time: do attempts and waits fit into the deadline?
 
+use std::time::Duration;
+
 use redial_core::schedule::Range;
-use redial_core::{DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
+use redial_core::{Draft, DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
 
 use super::schedule::NO_CAP;
 use super::{Case, Rule, Violation};
@@ -43,6 +45,10 @@ pub static NO_TIMEOUT: Rule = Rule {
     check: Some(no_timeout),
 };
 
+fn std(nanos: Nanos) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
 fn time(nanos: Nanos) -> DurationText {
     DurationText(nanos)
 }
@@ -74,8 +80,17 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
     } else if (fits + 1..NEVER).contains(&policy.connect_timeout_nanos()) {
         help = format!("{help}, {}", case.system().set_time("connect_timeout", fits));
     }
+    let mut fix = policy.edit().deadline(std(fits));
+    if policy.attempt_timeout_nanos() >= fits && policy.attempt_timeout().is_some() {
+        fix = with_attempts(fix, policy, share(policy, fits));
+    } else if policy.connect_timeout_nanos() > fits && policy.connect_timeout().is_some() {
+        fix = fix.connect_timeout(std(fits));
+    }
     let help = format!("{help}, or make fewer attempts");
-    Some(Violation::new("deadline", message, help).at_most(Severity::Note, hinted))
+    // Fewer attempts do not end a call that never ends.
+    let can_end = case.can_set("deadline") || plain != NEVER;
+    let violation = Violation::new("deadline", message, help).at_most(Severity::Note, hinted);
+    Some(violation.fixed_by(Some(fix)).note_unless(can_end))
 }
 
 /// Rounded down to whole milliseconds, but not to zero.
@@ -86,20 +101,50 @@ pub(super) fn rounded_down(nanos: Nanos) -> Nanos {
 fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
-    if timeout == NEVER || timeout < deadline || policy.hedge().is_some() {
+    // Without both, no-timeout reports it.
+    if deadline == NEVER || timeout < deadline || policy.hedge().is_some() {
         return None;
     }
-    let message = format!(
-        "an attempt may take {}, and so may the whole call: an attempt that hangs leaves no time for a retry",
-        time(timeout)
-    );
-    Some(Violation::new("attempt_timeout", message, shorter_attempts(case, deadline)))
+    let message = match timeout {
+        NEVER => format!(
+            "an attempt has no timeout of its own, so it may take the whole deadline of {}: an attempt that hangs is \
+             never retried",
+            time(deadline)
+        ),
+        timeout => format!(
+            "an attempt may take {}, and so may the whole call: an attempt that hangs leaves no time for a retry",
+            time(timeout)
+        ),
+    };
+    let can_set = case.can_set("attempt_timeout");
+    let help = if can_set {
+        shorter_attempts(case, deadline)
+    } else {
+        case.set_time("attempt_timeout", deadline)
+    };
+    let fix = with_attempts(policy.edit(), policy, share(policy, deadline));
+    let violation = Violation::new("attempt_timeout", message, help);
+    Some(violation.fixed_by(Some(fix).filter(|_| can_set)).note_unless(can_set))
+}
+
+/// The attempt timeout with which all attempts fit into a deadline.
+fn share(policy: &Policy, deadline: Nanos) -> Nanos {
+    rounded_down(deadline / u64::from(policy.attempts()))
+}
+
+/// With this attempt timeout, and no longer a connect timeout.
+fn with_attempts(draft: Draft, policy: &Policy, timeout: Nanos) -> Draft {
+    let draft = draft.attempt_timeout(std(timeout));
+    match policy.connect_timeout() {
+        Some(connect) => draft.connect_timeout(connect.min(std(timeout))),
+        None => draft,
+    }
 }
 
 /// Advice that makes all attempts fit into a deadline.
 fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
     let (system, policy) = (case.system(), case.policy());
-    let share = rounded_down(deadline / u64::from(policy.attempts()));
+    let share = share(policy, deadline);
     let help = system.set_time("attempt_timeout", share);
     let connect = policy.connect_timeout_nanos();
     if connect == NEVER || connect <= share || system.word("connect_timeout").is_none() {
@@ -149,9 +194,16 @@ fn no_timeout(case: &Case<'_>) -> Option<Violation> {
         return None;
     }
     let message = "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever, and is never retried";
-    let system = case.system();
     // With hedges, an attempt that hangs need not be cut off to be repeated.
-    let cuts = case.policy().hedge().is_none() && system.word("attempt_timeout").is_some();
-    let help = system.set_time(if cuts { "attempt_timeout" } else { "deadline" }, 2 * SECOND);
-    Some(Violation::new("deadline", message, help))
+    let cuts = case.policy().hedge().is_none() && case.can_set("attempt_timeout");
+    let field = if cuts { "attempt_timeout" } else { "deadline" };
+    let help = case.system().set_time(field, 2 * SECOND);
+    let policy = case.policy();
+    let fix = match field {
+        "deadline" => policy.edit().deadline(std(2 * SECOND)),
+        _ => with_attempts(policy.edit(), policy, 2 * SECOND),
+    };
+    let can_set = case.can_set(field);
+    let violation = Violation::new("deadline", message, help);
+    Some(violation.fixed_by(Some(fix).filter(|_| can_set)).note_unless(can_set))
 }

@@ -35,6 +35,7 @@ pub(super) static SYSTEM: System = System {
         add_jitter: Some("set `Retry.UseJitter` to true"),
         full_jitter: Some("set `Retry.BackoffType` to Exponential"),
         refuses_short_breaker_window: true,
+        names_requests: false,
         ..Advice::NONE
     },
 };

@@ -4,6 +4,8 @@
 mod read;
 mod write;
 
+use redial_core::admit::budget::{Budget, ThrottlingBudget};
+
 use super::system::{Advice, System, Words};
 use super::time;
 use crate::tree::Node;
@@ -29,6 +31,8 @@ pub(super) static SYSTEM: System = System {
     advice: Advice {
         add_budget: Some("set `retryThrottling` to `{\"maxTokens\": 10, \"tokenRatio\": 0.1}`"),
         client_errors: |_| "",
+        added_budget: || Some(Budget::Throttling(ThrottlingBudget::new(10, 0.1))),
+        names_requests: false,
         ..Advice::NONE
     },
 };

@@ -4,6 +4,8 @@
 mod read;
 mod write;
 
+use redial_core::admit::budget::{Budget, InflightBudget};
+
 use super::envoy::retry_on;
 use super::system::{Advice, System, Words};
 use super::{kube, time};
@@ -29,6 +31,7 @@ pub(super) static SYSTEM: System = System {
     counts_retries: true,
     advice: Advice {
         add_budget: Some("set `trafficPolicy.retryBudget` to `{percent: 10}`"),
+        added_budget: || Some(Budget::Inflight(InflightBudget::new(0.1, 3))),
         client_errors: retry_on::client_errors,
         defaulted,
         ..Advice::NONE
