@@ -168,7 +168,8 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         prepare: as_it_is,
         excluded: |subject| {
             let waits = timeout(&subject.policy) >= 3 * SECOND;
-            waits.then_some("a caller that waits longer than the stall loses nothing with any queue")
+            waits
+                .then_some("a caller that waits longer than the stall loses nothing with any queue")
         },
         parameters: |found, is_fixed| {
             let room = (timeout(&found.policy) / 2 / MS).clamp(1, 1500);

@@ -140,7 +140,13 @@ impl Job {
         };
         let Self { evidence, scale, is_bounded, .. } = *self;
         let value = of(&self.as_is)?;
-        Some(Numbers { evidence, value, fixed: self.fixed.as_ref().and_then(of), scale, is_bounded })
+        Some(Numbers {
+            evidence,
+            value,
+            fixed: self.fixed.as_ref().and_then(of),
+            scale,
+            is_bounded,
+        })
     }
 }
 

@@ -36,8 +36,7 @@ const NAIVE: &str = "naive";
 
 /// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial
 #[derive(clap::Args)]
-#[command(
-    after_help = "\
+#[command(after_help = "\
 This is a setting in which a naive loop collapses: the backend is down for a second, and its queue is \
 longer than callers wait, so that once it has fallen behind, all of its responses come too late. Not \
 every setting is like that. The simulator's prediction is drawn over the measured values.
@@ -53,8 +52,7 @@ Examples:
   # the figures for a program
   redial demo --seconds 5 --json > demo.json
 
-Ctrl-C ends it and shows the figures so far. NO_COLOR=1 disables colours."
-)]
+Ctrl-C ends it and shows the figures so far. NO_COLOR=1 disables colours.")]
 pub(crate) struct Args {
     /// Duration in seconds
     #[arg(long, value_name = "S", default_value_t = 20)]

@@ -190,7 +190,8 @@ impl<'a, W: Write> Screen<'a, W> {
         // A success is green, whoever made the call.
         let (rows, colours) = (self.size.answered_rows, [GREEN, GREEN]);
         self.charts(&mut picture, &Panel { rows, colours, values, most, limit: &[] });
-        let axis = format!("{:<8}{:>rest$}", "0 s", format!("{} s", self.seconds), rest = width - 8);
+        let axis =
+            format!("{:<8}{:>rest$}", "0 s", format!("{} s", self.seconds), rest = width - 8);
         picture.push(format!("{:MARGIN$}{axis}  {axis}", ""));
         let now = sides[0].now() as f64 / SECOND as f64;
         let seconds = sides.each_ref().map(|side| last_second(side, width));
@@ -229,11 +230,7 @@ impl<W: Write> Drop for Screen<'_, W> {
 }
 
 impl<'a, W: Write> Plain<'a, W> {
-    pub(super) fn new(
-        out: &'a mut W,
-        scenario: &Scenario,
-        terminal: Terminal,
-    ) -> io::Result<Self> {
+    pub(super) fn new(out: &'a mut W, scenario: &Scenario, terminal: Terminal) -> io::Result<Self> {
         introduce(out, scenario, terminal)?;
         Ok(Self { out, next: SECOND })
     }

@@ -24,14 +24,15 @@ pub(super) fn print(
     table(out, outcomes, terminal)?;
     for Outcome { name, live, .. } in outcomes {
         if let Err(refusal) = live.figures() {
-            let text = format!("Warning: {name}: {refusal}, so these figures are also about this machine.");
+            let text = format!(
+                "Warning: {name}: {refusal}, so these figures are also about this machine."
+            );
             writeln!(out, "{}", terminal.wrap(&sanitise(&text)))?;
         }
     }
     if let Some(at) = outcomes.iter().find_map(|outcome| outcome.interrupted) {
         let at = at as f64 / SECOND as f64;
-        let text =
-            format!("Interrupted after {at:.1} s; the predictions are for the whole run.");
+        let text = format!("Interrupted after {at:.1} s; the predictions are for the whole run.");
         writeln!(out, "{}", terminal.wrap(&text))?;
     }
     if scenario.duration < TOO_SHORT {
@@ -44,8 +45,7 @@ pub(super) fn print(
     writeln!(out, "\n{}", terminal.wrap(&explanation(seed, outcomes)))
 }
 
-const HEADS: [&str; 7] =
-    ["calls", "per call", "success", "peak", "recovered", "collapsed", "p99"];
+const HEADS: [&str; 7] = ["calls", "per call", "success", "peak", "recovered", "collapsed", "p99"];
 
 /// A row for each side and its prediction; in a narrow terminal, a paragraph.
 fn table(out: &mut impl Write, outcomes: &[Outcome], terminal: Terminal) -> io::Result<()> {

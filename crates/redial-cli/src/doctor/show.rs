@@ -54,7 +54,12 @@ pub(super) fn words(
             names.push(format!("and {more} more"));
         }
         writeln!(out)?;
-        paragraph(out, width, "", &format!("idle: {} (--for 1m measures longer)", names.join(", ")))?;
+        paragraph(
+            out,
+            width,
+            "",
+            &format!("idle: {} (--for 1m measures longer)", names.join(", ")),
+        )?;
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;

@@ -41,12 +41,12 @@ Examples:
   # a figure and a page
   redial sim blip --runs 1 --svg blip.svg --html blip.html
   # a scenario to edit
-  redial sim blip --show > mine.toml
-  redial sim mine.toml --set outage.duration=2s --runs 1 --json
+  redial sim capacity-loss --show > mine.toml
+  redial sim mine.toml --set duration=30s --runs 1 --json > mine.json
   # a map of two parameters
-  redial sim mine.toml --sweep load=0.3,0.9 --sweep outage=1s,3s --runs 1
-  # policies ranked in random scenarios
-  redial sim --bench --random 2 --runs 1 --policy web --policy my.toml
+  redial sim mine.toml --sweep load=0.3,0.9 --sweep clients=10,20 --runs 1
+  # policies ranked
+  redial sim --bench blip --runs 1 --policy web --policy my.toml
   # five backoffs for writers of one row
   redial sim contention --clients 100 --runs 3")]
 pub(crate) struct Args {

@@ -26,6 +26,7 @@ pub(super) static SYSTEM: System = System {
     write,
     language: |_| Some(Language::Ini),
     words: Words::Names(&[("attempts", "max_attempts"), ("budget", "retry_mode")]),
+    names: &["retry_mode", "max_attempts", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"],
     duration: |_, nanos| DurationText(nanos).to_string(),
     counts_retries: false,
     advice: Advice {

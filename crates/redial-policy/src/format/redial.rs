@@ -20,6 +20,8 @@ pub(super) static SYSTEM: System = System {
     write,
     language: |_| Some(Language::Toml),
     words: Words::Paths,
+    // Its reader refuses unknown fields.
+    names: &[],
     duration: |_, nanos| format!("\"{}\"", DurationText(nanos)),
     counts_retries: false,
     advice: Advice {

@@ -29,6 +29,8 @@ pub(crate) struct System {
     /// The language of a text, if the name of its file does not show it.
     pub(super) language: fn(&str) -> Option<Language>,
     pub(super) words: Words,
+    /// Names of fields that no other field is nearly called, for a question about a misspelt one.
+    pub(super) names: &'static [&'static str],
     /// How the field at this path writes a duration.
     pub(super) duration: fn(&str, Nanos) -> String,
     /// Whether its number of attempts leaves out the first one.

@@ -71,7 +71,9 @@ fn breaker_after_budget(case: &Case<'_>) -> Option<Violation> {
         }
         Lookback::Time(_) if minimum > exhausted => {
             let most = Rounded(exhausted);
-            format!("let `breaker.minimum_calls` be at most {most}: {minimum} calls are required now")
+            format!(
+                "let `breaker.minimum_calls` be at most {most}: {minimum} calls are required now"
+            )
         }
         Lookback::Time(_) => {
             format!("use a shorter window, or a failure ratio below {share}")

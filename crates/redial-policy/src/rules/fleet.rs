@@ -144,7 +144,6 @@ fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
     }
     let message = "the queue is unbounded: in an overload, requests wait until their callers have given up and retried, and \
                    the server's work is wasted";
-    let help =
-        "bound the queue to what is served in half of an attempt timeout, and reject the rest at once";
+    let help = "bound the queue to what is served in half of an attempt timeout, and reject the rest at once";
     Some(Violation::new("setting.queue", message, help))
 }

@@ -172,7 +172,8 @@ impl<'a> Case<'a> {
     /// The advice to set a time, or what to do where this config has no field for it.
     fn set_time(&self, path: &'static str, nanos: Nanos) -> String {
         if (self.system().advice.lacks)(&self.found.places, path) {
-            return "this kind of config has no field for it: configure it in the client".to_owned();
+            return "this kind of config has no field for it: configure it in the client"
+                .to_owned();
         }
         self.system().set_time(path, nanos)
     }

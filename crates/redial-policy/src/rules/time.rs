@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redial_core::decide::Class;
 use redial_core::schedule::Range;
 use redial_core::{Draft, DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
 
@@ -103,6 +104,10 @@ fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
     // Without both, no-timeout reports it.
     if deadline == NEVER || timeout < deadline || policy.hedge().is_some() {
+        return None;
+    }
+    // A timeout that is not retried would only end the call earlier.
+    if timeout == NEVER && !policy.retry_on().has(Class::Timeout) {
         return None;
     }
     let message = match timeout {

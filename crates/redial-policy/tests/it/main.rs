@@ -6,6 +6,7 @@ mod envoy_real;
 mod file;
 mod file_errors;
 mod flat_texts;
+mod further;
 mod hostile;
 mod libraries;
 mod libraries_round_trip;

@@ -9,7 +9,9 @@ use super::super::Format;
 use super::super::import::{Import, Metadata};
 use super::super::time::{self, Timeouts, std};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::{HINT_CAP, RETRIES, below, camel, field, honoured, matching, may_hold, retry_on, retry_policy};
+use super::{
+    HINT_CAP, RETRIES, below, camel, field, honoured, matching, may_hold, retry_on, retry_policy,
+};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::inputs::{Document, Reading};

@@ -133,10 +133,8 @@ fn found<'a>(
         None => {
             let text = "no DestinationRule found: its defaults, which bound neither retries in flight nor the queue";
             import.notes.push(Note::approximated(host.path(), text));
-            let limits = Limits {
-                connect_timeout: NEVER,
-                ..defaults(Import::new(object.document, route))
-            };
+            let limits =
+                Limits { connect_timeout: NEVER, ..defaults(Import::new(object.document, route)) };
             (limits.apply(draft), limits.queue)
         }
     };

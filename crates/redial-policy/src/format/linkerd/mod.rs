@@ -23,6 +23,17 @@ pub(super) static SYSTEM: System = System {
         ("budget", "spec.retryBudget"),
         ("retry_on", "retry.linkerd.io/http"),
     ]),
+    names: &[
+        "retry.linkerd.io/http",
+        "retry.linkerd.io/grpc",
+        "retry.linkerd.io/limit",
+        "retry.linkerd.io/timeout",
+        "timeout.linkerd.io/request",
+        "isRetryable",
+        "retryBudget",
+        "retryRatio",
+        "minRetriesPerSecond",
+    ],
     duration: |_, nanos| time::as_unit(nanos),
     counts_retries: true,
     advice: Advice {

@@ -29,6 +29,15 @@ pub(super) static SYSTEM: System = System {
         ("retry_on", "retryExceptions"),
         ("breaker.lookback.time", "slidingWindowSize"),
     ]),
+    names: &[
+        "retry",
+        "instances",
+        "configs",
+        "circuitbreaker",
+        "timelimiter",
+        "ratelimiter",
+        "bulkhead",
+    ],
     duration,
     counts_retries: false,
     advice: Advice {
@@ -67,8 +76,7 @@ fn around(backoff: &Backoff) -> Backoff {
 fn fully_around(backoff: &Backoff) -> Backoff {
     let base = backoff.base.saturating_mul(2).min(LONGEST);
     let is_constant = backoff.growth == Growth::Constant;
-    let (base, cap) =
-        if is_constant { (base, base) } else { (base.min(backoff.cap), backoff.cap) };
+    let (base, cap) = if is_constant { (base, base) } else { (base.min(backoff.cap), backoff.cap) };
     Backoff { base, cap, clip: false, ..backoff.jitter(Jitter::Full) }
 }
 

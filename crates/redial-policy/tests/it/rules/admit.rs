@@ -89,7 +89,8 @@ fn multipliers() {
 
 #[test]
 fn breakers() {
-    let window = |time: &str| windowed(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
+    let window =
+        |time: &str| windowed(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
     check(window("1s"), "");
     check(window("999ms"), "warning breaker-window-too-short");
     golden(
@@ -104,8 +105,7 @@ fn breakers() {
     let help = finding(found(Format::Resilience4j, seconds), "breaker-window-too-short").help;
     assert_eq!(help, "set `slidingWindowSize` to 3 or more");
     // .NET refuses it by itself, and one finding is enough.
-    let dotnet =
-        "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
+    let dotnet = "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']\nbudget = { window = {} }";
     check(found(Format::DotNet, dotnet), "");
 
     // 30 retries, so that 40 attempts of calls with 4 have failed.
