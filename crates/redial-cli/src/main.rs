@@ -15,6 +15,7 @@ mod proxy;
 mod queue;
 mod run;
 mod schema;
+mod shell;
 mod sim;
 mod stderr;
 mod terminal;
@@ -24,7 +25,7 @@ mod up;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failed::Failed;
 
@@ -39,6 +40,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Check(Box<check::Args>),
+    Completions(shell::CompletionsArgs),
     Demo(Box<demo::Args>),
     Doctor(Box<doctor::Args>),
     Dlq(queue::dead::Args),
@@ -47,6 +49,7 @@ enum Command {
     #[command(hide = true)]
     Guard(guard::Args),
     Import(convert::ImportArgs),
+    Man(shell::ManArgs),
     Presets(presets::Args),
     Proxy(proxy::Args),
     Queue(queue::Args),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let mut out = Stdout { out: io::stdout().lock(), is_closed: false };
     let done = match Args::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
+        Command::Completions(args) => shell::completions(&args, Args::command(), &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
         Command::Dlq(args) => queue::dead::run(&args, &mut out),
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Export(args) => convert::export(&args, &mut out),
         Command::Guard(args) => guard::run(&args).map_err(Failed::from),
         Command::Import(args) => convert::import(&args, &mut out),
+        Command::Man(args) => shell::man(&args, Args::command(), &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Proxy(args) => proxy::run(&args, &mut out),
         Command::Queue(args) => queue::run(&args, &mut out),

@@ -144,7 +144,12 @@ impl Live {
         if self.log.broken > 0 {
             return Err(Refusal::Broken(self.log.broken));
         }
-        Ok(figures::of(self.setting().scenario(), &self.log))
+        Ok(self.measured())
+    }
+
+    /// The figures of the run, also if the load generator was the bottleneck and they are about the generator too.
+    pub fn measured(&self) -> Run {
+        figures::of(self.setting().scenario(), &self.log)
     }
 }
 

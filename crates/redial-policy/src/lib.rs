@@ -9,6 +9,7 @@ pub mod file;
 mod finding;
 pub mod format;
 mod found;
+mod further;
 mod inputs;
 mod position;
 mod reviewed;

@@ -39,9 +39,17 @@ fn descriptor(rule: &Rule) -> Value {
     json!({
         "id": rule.name,
         "shortDescription": { "text": rule.about },
+        "helpUri": help_uri(rule),
         "help": { "text": format!("Source: {}. {page} has the reason and examples.", rule.origin) },
         "defaultConfiguration": { "level": rule.severity.name() },
     })
+}
+
+/// The entry of a rule in the reference of this version: every rule is a static that is named after it.
+fn help_uri(rule: &Rule) -> String {
+    let name = rule.name.replace('-', "_").to_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("https://docs.rs/redial-policy/{version}/redial_policy/?search={name}")
 }
 
 fn result(report: &Report, located: &Located) -> Value {

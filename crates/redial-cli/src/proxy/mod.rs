@@ -36,23 +36,31 @@ use program::Program;
 /// file.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With a program, the URL of each upstream is in its environment: STRIPE_URL for the upstream stripe, upper case and with _
-for -. Signals go to the program, and its exit code is returned. The program is not started if the sidecar cannot be, and it
+With a program, the URL of each upstream is in its environment: STRIPE_URL for the upstream stripe, upper case and with _ \
+for -. Signals go to the program, and its exit code is returned. The program is not started if the sidecar cannot be, and it \
 is killed if the sidecar is killed.
 
-Without a program, SIGHUP reads the file again, and SIGTERM or SIGINT ends the sidecar when requests in flight have been
-answered, at the latest after [proxy] drain; a second signal ends it at once. The file is also read again when it has
+Without a program, SIGHUP reads the file again, and SIGTERM or SIGINT ends the sidecar when requests in flight have been \
+answered, at the latest after [proxy] drain; a second signal ends it at once. The file is also read again when it has \
 changed. One that cannot be used is refused, and the old one stays.
 
-Exit codes: 2 the file or an argument is wrong, or an address is in use; otherwise 0, or that of the program (128 + the
+Exit codes: 2 the file or an argument is wrong, or an address is in use; otherwise 0, or that of the program (128 + the \
 signal that killed it, 127 if it was not found, 126 if it could not be started).
 
 Examples:
-  redial proxy --upstream stripe=https://api.stripe.com -- python app.py
-  redial proxy proxy.toml                            run until SIGTERM
-  redial proxy proxy.toml -- ./server --port 8000    run beside a program
-  redial proxy --check proxy.toml                    check everything, certificates too; bind nothing
-  redial proxy --ready 127.0.0.1:9900                ask a running sidecar, for container probes")]
+  # a program, with the URL of its upstream in API_URL
+  redial proxy --upstream api=http://127.0.0.1:9 -- sh -c 'echo $API_URL'
+  # a file
+  echo '[upstream.api]' > proxy.toml
+  echo 'listen = \"127.0.0.1:0\"' >> proxy.toml
+  echo 'to = \"http://127.0.0.1:9\"' >> proxy.toml
+  # check it, certificates too; bind nothing
+  redial proxy --check proxy.toml
+  # beside a program
+  redial proxy proxy.toml -- date
+  # until SIGTERM
+  redial proxy proxy.toml &
+  kill $!")]
 pub(crate) struct Args {
     /// A policy file with [upstream.NAME] tables
     #[arg(required_unless_present_any = ["upstream", "ready"])]

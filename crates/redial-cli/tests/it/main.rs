@@ -3,6 +3,7 @@
 
 mod chart;
 mod check;
+mod check_clean;
 mod check_hostile;
 mod check_pages;
 mod check_silent;
@@ -12,6 +13,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod fleet_proof;
+mod help;
 mod ops;
 mod peers;
 mod playground;
@@ -21,6 +23,7 @@ mod queue_faults;
 mod readme;
 mod redis;
 mod run;
+mod schemas;
 mod sim;
 mod sim_bench;
 mod sim_errors;

@@ -6,6 +6,7 @@ mod envoy_real;
 mod file;
 mod file_errors;
 mod flat_texts;
+mod further;
 mod grpc_real;
 mod hostile;
 mod istio;

@@ -29,11 +29,17 @@ use filter::Which;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  redial dlq ls --store jobs.db                            list them, with the reasons
-  redial dlq show --store jobs.db 17                       show the results of its attempts
-  redial dlq edit --store jobs.db 17 --payload @fixed.json
-  redial dlq redrive --store jobs.db --reason attempts --rate 100/s
-  redial dlq purge --store jobs.db --older 30d"
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  # the dead letters, with the reasons
+  redial dlq ls
+  # the results of its attempts
+  redial dlq show 1
+  redial dlq edit 1 --payload fixed
+  redial dlq redrive --all --rate 100/s
+  redial dlq purge --older 30d"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -65,9 +71,14 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq ls --store jobs.db
-  redial dlq ls --store jobs.db --outcome 'connection refused' --older 1h
-  redial dlq ls --store jobs.db --json                     a JSON object per line, with all fields")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq ls
+  redial dlq ls --outcome 'exit code 65' --older 1h
+  # a JSON object per line, with all fields
+  redial dlq ls --json")]
 struct List {
     #[command(flatten)]
     queue: QueueArgs,
@@ -130,10 +141,16 @@ impl Chosen {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq redrive --store jobs.db --id 17
-  redial dlq redrive --store jobs.db --all --rate 100/s
-  redial dlq redrive --store jobs.db --outcome 503 --rate 5/s --delay 10m     start in ten minutes
-  redial dlq redrive --store jobs.db --key user-7 --rate none                 start all at once")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq redrive --id 1
+  redial dlq redrive --all --rate 100/s
+  # start in ten minutes
+  redial dlq redrive --outcome 65 --rate 5/s --delay 10m
+  # start all at once
+  redial dlq redrive --key user-7 --rate none")]
 struct RedriveArgs {
     #[command(flatten)]
     queue: QueueArgs,
@@ -175,9 +192,13 @@ async fn redrive(args: &RedriveArgs, out: &mut impl Write) -> Result<(), Failed>
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq purge --store jobs.db --id 17 --id 18
-  redial dlq purge --store jobs.db --older 30d
-  redial dlq purge --store jobs.db --all")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq purge --id 1
+  redial dlq purge --older 30d
+  redial dlq purge --all")]
 struct Purge {
     #[command(flatten)]
     queue: QueueArgs,

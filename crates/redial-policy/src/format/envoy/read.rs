@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::decide::RetryOn;
-use redial_core::schedule::{Backoff, HedgeRule, HintRule, TooLong};
+use redial_core::schedule::{Backoff, HedgeRule};
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
@@ -10,7 +10,9 @@ use super::super::import::{Import, Metadata};
 use super::super::time::{self, Timeouts, std};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
 use super::retry_on::Dialect;
-use super::{RETRIES, below, camel, field, matching, may_hold, retry_on, retry_policy};
+use super::{
+    HINT_CAP, RETRIES, below, camel, field, honoured, matching, may_hold, retry_on, retry_policy,
+};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
@@ -317,10 +319,10 @@ fn interval(written: Nanos) -> Nanos {
 fn hint(retry: &Cursor<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let Some(here) = field(retry, "rate_limited_retry_back_off") else { return Ok(draft) };
     let cap = field(&here, "max_interval");
-    let cap = cap.map_or(Ok(300_000 * MS), |cap| time::seconds(&cap))?;
+    let cap = cap.map_or(Ok(HINT_CAP), |cap| time::seconds(&cap))?;
     let text = "hint; one above the cap is clipped here and ignored by Envoy";
     import.approximated(&here, "hint", text);
-    Ok(draft.hint(HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }))
+    Ok(draft.hint(honoured(cap)))
 }
 
 /// The retry conditions, and the requests that they apply to.

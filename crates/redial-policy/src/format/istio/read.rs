@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 
-use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, MS, NEVER, Nanos};
@@ -44,14 +43,19 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
 }
 
-fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
-    let mut limits = Limits {
-        import: Import::new(object.document, &object.top),
+/// The limits of a host that no rule sets. A host without any rule has them too.
+fn defaults(import: Import<'_>) -> Limits<'_> {
+    Limits {
+        import,
         retries: Retries::Unbounded,
         connect_timeout: CONNECT_TIMEOUT,
         concurrency: None,
         queue: Some(Queue::Unbounded),
-    };
+    }
+}
+
+fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
+    let mut limits = defaults(Import::new(object.document, &object.top));
     let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return Ok(limits) };
     let import = &mut limits.import;
     let pool = policy.get("connectionPool");
@@ -132,9 +136,11 @@ fn found<'a>(
             (limits.apply(draft), limits.queue)
         }
         None => {
-            let text = "no DestinationRule found: no bound on retries in flight";
+            let text = "no DestinationRule found: its defaults, which bound neither retries in flight nor the queue";
             import.notes.push(Note::approximated(host.path(), text));
-            (draft.budget(Budget::None), None)
+            let limits =
+                Limits { connect_timeout: NEVER, ..defaults(Import::new(object.document, route)) };
+            (limits.apply(draft), limits.queue)
         }
     };
     let setting = Setting { queue, ..Setting::default() };
