@@ -40,8 +40,8 @@ fn attempts_and_waits_are_those_of_the_peers() {
         ("aws-2026", "3: 0-50 0-100"),
         ("envoy", "2: 0-25"),
         ("envoy-budget", "2: 0-25"),
-        ("istio", "3: 0-25 0-75"),
-        ("istio-budget", "3: 0-25 0-75"),
+        ("istio", "3: 0-25 0-50"),
+        ("istio-budget", "3: 0-25 0-50"),
         ("linkerd", "2: 0-25"),
         ("linkerd-profile", "2: 0-25"),
         ("gateway-api", "2: 0-25"),
@@ -71,7 +71,7 @@ fn attempts_and_waits_are_those_of_the_peers() {
 #[test]
 fn longer_sequences_end_at_the_caps_of_the_peers() {
     let longer = |name: &str| policy(name).edit().attempts(9).build().unwrap();
-    assert_eq!(waits(&longer("istio")), "9: 0-25 0-75 0-175 0-250 0-250 0-250 0-250");
+    assert_eq!(waits(&longer("istio")), "9: 0-25 0-50 0-100 0-200 0-250 0-250 0-250");
     assert_eq!(waits(&longer("linkerd")), "9: 0-25 0-50 0-100 0-200 0-250 0-250 0-250");
     let ends = |name: &str, k| policy(name).backoff().range(k, 0);
     assert_eq!(ends("cenkalti", 40).lo, 30 * SECOND);

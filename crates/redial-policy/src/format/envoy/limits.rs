@@ -114,7 +114,8 @@ impl Retries {
                 Self::Unbounded
             }
             Budget::Inflight(budget) => {
-                notes.push(Note::approximated("budget.inflight", COUNTS_REQUESTS));
+                let differs = if budget.ratio > 0.0 { COUNTS_REQUESTS } else { COUNTS_WAITING };
+                notes.push(Note::approximated("budget.inflight", differs));
                 Self::Bounded(*budget)
             }
             Budget::Window(budget) => {
