@@ -58,6 +58,7 @@ const OUTPUTS: &[(&str, &str)] = outputs![
     "queue-clock",
     "queue-rm",
     "queue-stats",
+    "queue-verify",
     "sim",
     "sim-bench",
     "sim-contention",

@@ -1,6 +1,6 @@
 //! A load generator that cannot keep up measures itself: its calls come late, spread out by its own queue, and the
 //! storm looks milder than it is. So every wake-up is compared with its scheduled time, and a run with too much lag
-//! gives no figures.
+//! gives no figures, unless these are asked for with that warning.
 //!
 //! A storm lasts a second of a longer run, and that is when a generator falls behind: percentiles over the whole
 //! run would not show it. Each second is therefore checked separately.

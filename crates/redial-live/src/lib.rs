@@ -10,7 +10,8 @@
 //! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
 //! - [`serve`]: only the server, for callers in another process.
 //! - [`EndlessServer`] and [`EndlessCallers`]: traffic to watch, with faults that are switched on while it runs.
-//! - [`Live`]: the results. There are no figures when the load generator was the bottleneck.
+//! - [`Live`]: the results. Its figures are refused when the load generator was the bottleneck, unless they are asked for
+//!   anyway.
 //!
 //! ```
 //! use redial_live::{Once, Setting, run};

@@ -32,10 +32,10 @@ setting given here overrides the setting in a file.
 Exit codes: 0 no findings at or above --deny, 1 findings at or above --deny, 2 something could not be read.
 
 Examples:
-  redial presets web > retry.toml
+  redial presets fraud-score > retry.toml
   redial check retry.toml
   # in a setting: what users are promised, and the number of clients
-  redial check --slo 30s --clients 200 retry.toml
+  redial check --slo 6s --clients 200 retry.toml
   # all configs below a directory
   redial check .
   # a rendered template

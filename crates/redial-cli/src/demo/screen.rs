@@ -187,7 +187,7 @@ impl<'a, W: Write> Screen<'a, W> {
         let values = sides.each_ref().map(Side::answered);
         // The backend cannot answer more than its capacity for long.
         let most = scale(self.capacity);
-        // A success is green, whoever made the call.
+        // A success is green on both sides.
         let (rows, colours) = (self.size.answered_rows, [GREEN, GREEN]);
         self.charts(&mut picture, &Panel { rows, colours, values, most, limit: &[] });
         let axis =

@@ -60,6 +60,7 @@ Examples:
   redial queue set --queue mail --most-dead 10000
   # process jobs with the same key in any order
   redial queue set --queue mail --per-key 0")]
+#[command(override_usage = "redial queue set [OPTIONS] <SETTING>...")]
 #[group(id = "setting", required = true, multiple = true)]
 pub(crate) struct Set {
     #[command(flatten)]
@@ -199,6 +200,9 @@ Examples:
 pub(crate) struct Verify {
     #[command(flatten)]
     queue: QueueArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) async fn verify(args: &Verify, out: &mut impl Write) -> Result<(), Failed> {
@@ -206,11 +210,16 @@ pub(super) async fn verify(args: &Verify, out: &mut impl Write) -> Result<(), Fa
         Location::Sqlite(path) => {
             let store = open_file(&path, IfMissing::Fail)?;
             let wrong = store.verify().map_err(|error| named_error(path.display(), error))?;
-            if wrong.is_empty() {
+            if args.json {
+                writeln!(out, "{}", json!({ "intact": wrong.is_empty(), "damage": wrong }))?;
+            } else if wrong.is_empty() {
                 writeln!(out, "the store is intact")?;
+            } else {
+                wrong.iter().try_for_each(|line| writeln!(out, "{}", sanitise(line)))?;
+            }
+            if wrong.is_empty() {
                 return Ok(());
             }
-            wrong.iter().try_for_each(|line| writeln!(out, "{}", sanitise(line)))?;
             Err(Failed::Other(format!("{}: the store is damaged", path.display())))
         }
         Location::Postgres(_) => {

@@ -12,7 +12,7 @@ fn refused(path: &str, says: &[&str]) {
     let output = redial(&["check", path]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{path}: {error}");
-    assert_eq!(text(&output.stdout), "no findings in 0 files; 0 policies; 1 problem\n");
+    assert_eq!(text(&output.stdout), "1 problem, no other findings in 0 files; 0 policies\n");
     assert_eq!(error.matches("error:").count(), 1, "{error}");
     assert!(says.iter().all(|part| error.contains(part)), "{path}: {error}");
     assert!(!error.contains('\x1b'), "{error:?}");

@@ -1,5 +1,7 @@
 //! Most files of a repository are not about retries, although some contain the words.
 
+use redial_core::Preset;
+
 use crate::{Scratch, redial, text};
 
 const ORDINARY: &[(&str, &str)] = &[
@@ -54,10 +56,18 @@ fn other_files_are_skipped() {
 #[test]
 fn presets_are_clean_in_a_fleet() {
     let scratch = Scratch::new("presets");
-    for preset in redial_core::Preset::ALL {
+    for preset in Preset::ALL {
         let printed = redial(&["presets", preset.name()]);
-        scratch.file(&format!("{}.toml", preset.name()), printed.stdout);
+        let path = scratch.file(&format!("{}.toml", preset.name()), printed.stdout);
+        let output = redial(&["check", &path, "--clients", "1000", "--deny", "note"]);
+        let printed = text(&output.stdout);
+        match preset {
+            // One stays as it was released, and the text that the other comes from has no attempt timeout.
+            Preset::Standard01 | Preset::PaymentProcessor => {
+                assert!(printed.starts_with("warning[attempt-timeout-not-below-deadline]"));
+                assert!(printed.ends_with("\n1 warning in 1 file; 1 policy\n"), "{printed}");
+            }
+            _ => assert_eq!(printed, "no findings in 1 file; 1 policy\n", "{}", preset.name()),
+        }
     }
-    let output = redial(&["check", &scratch.path(""), "--clients", "1000", "--deny", "note"]);
-    assert_eq!(text(&output.stdout), "no findings in 7 files; 7 policies\n");
 }

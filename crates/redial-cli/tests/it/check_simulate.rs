@@ -16,7 +16,7 @@ const BAD: &[(&str, &str)] = &[
         "[setting]\nclients = 200\ncapacity = '1000/s'\n[policy.p]\nbudget.window.ratio = 0.1",
     ),
     ("hint-ignored", "[policy.p]\nhint = 'ignore'"),
-    ("no-timeout", "[policy.p]\ndeadline = 'none'"),
+    ("no-timeout", "[policy.p]\nhedge = 'none'\ndeadline = 'none'"),
     (
         "attempt-timeout-not-below-deadline",
         "[policy.p]\nhedge = 'none'\nattempt_timeout = '2s'\ndeadline = '2s'",

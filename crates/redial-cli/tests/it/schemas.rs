@@ -122,6 +122,7 @@ fn queues(outputs: &mut Outputs) {
     outputs.check("queue-stats", &["queue", "stats", "--json"]);
     outputs.check("queue-clock", &["queue", "clock", "--json"]);
     outputs.check("queue-clock", &["queue", "clock", "--repair", "--json"]);
+    outputs.check("queue-verify", &["queue", "verify", "--json"]);
     outputs.check("dlq-redrive", &["dlq", "redrive", "--id", "1", "--json"]);
     outputs.check("queue-rm", &["queue", "rm", "1", "--json"]);
     outputs.check("dlq-purge", &["dlq", "purge", "--all", "--json"]);

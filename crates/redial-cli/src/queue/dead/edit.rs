@@ -23,6 +23,7 @@ Examples:
   redial dlq edit 1 --payload @fixed.txt
   redial dlq edit 1 --header 'X-Trace: 7' --priority 7
   redial dlq edit 1 --header 'X-Trace:' --policy patient")]
+#[command(override_usage = "redial dlq edit [OPTIONS] <CHANGE>... <ID>")]
 #[group(id = "change", required = true, multiple = true)]
 pub(super) struct Args {
     #[command(flatten)]

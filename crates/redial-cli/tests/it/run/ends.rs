@@ -160,7 +160,6 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         ("--hint", "retry", "group"),
         ("--attempts", "0", "from 1 to"),
         ("--base", "1", "such as 150ms"),
-        ("--base", "5s", "at most backoff.cap"),
         ("--attempt-timeout", "0s", "above zero"),
         ("--budget-ratio", "7", "at most 1"),
         ("--budget-floor", "1", "such as 10/s"),
@@ -210,8 +209,12 @@ fn the_first_wait_is_long_enough_for_a_restart_and_a_base_raises_the_cap() {
         longest_waits(&["--policy", "standard-0.1", "--deadline", "1h", "--base", "5s"]),
         [5.0]
     );
-    let output = Lab::new().bare(&["--base", "5s", "--", "true"]).output().unwrap();
-    assert_eq!(code(&output), 2, "--cap was given too: {}", text(&output.stderr));
+    let lab = Lab::new();
+    let mut both = crate::program(env!("CARGO_BIN_EXE_redial"));
+    both.args(["run", "--base", "5s", "--cap", "1s", "--", "true"]);
+    let output = both.env("XDG_RUNTIME_DIR", &lab.dir).output().unwrap();
+    assert_eq!(code(&output), 2, "a cap that was given stays");
+    assert!(text(&output.stderr).contains("--base: "), "{}", text(&output.stderr));
 }
 
 #[test]
