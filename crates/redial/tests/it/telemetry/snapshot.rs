@@ -42,7 +42,8 @@ fn snapshots_have_what_happened_between_them() {
     assert_eq!(now.stops.iter().sum::<u64>(), 1);
     assert_eq!(now.failures[Class::Timeout as usize], 4);
     assert_eq!(now.failures.iter().sum::<u64>(), 4);
-    let (answered, failed) = (now.answered.since(&before.answered), now.failed.since(&before.failed));
+    let (answered, failed) =
+        (now.answered.since(&before.answered), now.failed.since(&before.failed));
     assert_eq!((answered.count(), failed.count()), (1, 3));
     assert_eq!(answered.with(&failed).count(), 4);
     assert_eq!((now.balance, now.breakers), (None, None));
