@@ -99,6 +99,20 @@ pub const TOOLS: &[Tool] = &[
         service: None,
     },
     Tool {
+        package: "npm",
+        program: "npm",
+        why: "it installs what builds the page, and what tests it",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
+        package: "chromium",
+        program: "chromium",
+        why: "tests and benchmarks open the page in it",
+        used_by: &[Use::Test, Use::Bench],
+        service: None,
+    },
+    Tool {
         package: "curl",
         program: "curl",
         why: "tests of the sidecar use it as a client",

@@ -52,7 +52,7 @@ impl Detail {
     /// percent in long ticks.
     fn longest_tick(self) -> Nanos {
         match self {
-            Self::Coarse => MS,
+            Self::Coarse => 2 * MS,
             Self::Full => cohort::LONGEST_TICK,
         }
     }

@@ -134,7 +134,8 @@ pub(crate) fn turns<'a>(
     };
     let measure: Vec<usize> = jobs.iter().map(first_like).collect();
     let most_of_usual = match settings.engine {
-        Choice::Quick(_) => ENOUGH_CALLS,
+        Choice::Quick(Detail::Coarse) => ENOUGH_CALLS / 4.0,
+        Choice::Quick(Detail::Full) => ENOUGH_CALLS,
         _ => MOST_CALLS_OF_USUAL,
     };
     let next = AtomicU64::new(0);

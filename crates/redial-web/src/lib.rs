@@ -4,6 +4,7 @@
 //! The server decides and simulates; the page (`app/`, built into `dist/`) only shows. Each part has its own routes under
 //! `/api`: `playground`, `exercise`, `policies`, `queue` and `live`.
 
+mod about;
 mod app;
 mod assets;
 mod body;

@@ -14,6 +14,7 @@ mod mesh_export;
 mod mesh_round_trip;
 mod peers;
 mod policies;
+mod rubric;
 mod rules;
 mod rules_pages;
 mod schema;

@@ -7,6 +7,7 @@ use redial_sim::simulate::Engine;
 use serde::Serialize;
 
 use super::contestant::toml_of;
+use crate::about::about;
 use crate::review::Remark;
 
 /// More points than this cannot be told apart.
@@ -46,6 +47,8 @@ pub(crate) struct Band {
 #[derive(Debug, Serialize)]
 pub(crate) struct PolicyAnswer {
     pub(crate) name: String,
+    /// What it does, in one line.
+    pub(crate) about: String,
     /// `None` if the policy cannot be read.
     pub(crate) result: Option<Result>,
     /// The policy as a file.
@@ -99,6 +102,7 @@ impl PolicyAnswer {
         let Case { subject, summary } = case;
         Self {
             name: subject.name.clone(),
+            about: about(&subject.policy),
             result: Some(Result {
                 figures: Figures::of(scenario, summary),
                 curves: Curves::of(points),
@@ -225,5 +229,5 @@ pub(crate) fn capacity(scenario: &Scenario) -> Option<f64> {
 
 /// A policy that has no result.
 pub(crate) fn without_result(name: &str, remarks: Vec<Remark>) -> PolicyAnswer {
-    PolicyAnswer { name: name.to_owned(), result: None, toml: None, remarks }
+    PolicyAnswer { name: name.to_owned(), about: String::new(), result: None, toml: None, remarks }
 }

@@ -7,6 +7,7 @@ use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 
 use super::slider::Setting;
+use crate::about::about;
 use crate::error::ApiError;
 use crate::review::{self, Remark};
 
@@ -108,10 +109,6 @@ pub(crate) struct Known {
 
 /// Presets and peers.
 pub(crate) fn known() -> Vec<Known> {
-    let about = |policy: &Policy| {
-        let attempts = policy.attempts();
-        format!("{attempts} attempts")
-    };
     let one =
         Known { name: "no-retry".to_owned(), kind: "preset", about: "a single attempt".to_owned() };
     let presets = Preset::ALL.into_iter().map(|preset| Known {

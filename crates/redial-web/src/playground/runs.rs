@@ -60,6 +60,9 @@ struct LongRun {
     outcome: Mutex<Option<Value>>,
 }
 
+/// What computes the result.
+type Compute = Box<dyn FnOnce(&Watch) -> Value + Send>;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Start {
@@ -147,7 +150,7 @@ async fn start(
         )));
     }
     let question = ask.question()?;
-    let (count, compute): (f64, Box<dyn FnOnce(&Watch) -> Value + Send>) = match kind {
+    let (count, compute): (f64, Compute) = match kind {
         Kind::Exact => {
             let exact = Exact::new(question, runs)?;
             let count = f64::from(runs) * exact.question.subjects().count() as f64;

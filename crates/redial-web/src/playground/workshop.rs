@@ -44,7 +44,7 @@ impl Workshop {
         Self { queue, visitors: Mutex::default(), warm_up: Arc::default() }
     }
 
-    /// Computes something that nobody waits for: the first simulation of a process takes several times as long as others.
+    /// Computes something that no visitor waits for: the first simulation of a process takes several times as long as others.
     pub(crate) fn warm_up(&self, compute: impl FnOnce(&Watch) + Send + 'static) {
         let watch = Arc::clone(&self.warm_up);
         let _ = self.queue.try_send(Box::new(move || compute(&watch)));

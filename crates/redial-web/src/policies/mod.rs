@@ -11,9 +11,9 @@ use redial_core::{Policy, Preset, Rate};
 use redial_policy::file::{File, Named, Route, Setting};
 use redial_policy::rules::admit::per_second;
 use redial_policy::{Format, Reviewed};
-use redial_sim::report::milliseconds;
 use serde::{Deserialize, Serialize};
 
+use crate::about::about;
 use crate::app::App;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -118,21 +118,6 @@ fn route_text(route: &Route) -> String {
     let place: String = place.map(String::as_str).collect::<Vec<_>>().join(" ");
     let key = if route.key { ", with a key" } else { "" };
     format!("{methods} {place}{key}")
-}
-
-fn about(policy: &Policy) -> String {
-    let worst = policy.worst_case();
-    let time = worst.elapsed.map_or_else(
-        || "without an end".to_owned(),
-        |elapsed| format!("at most {}", milliseconds(elapsed.as_secs_f64() * 1e3)),
-    );
-    let backoff = policy.backoff();
-    format!(
-        "{} attempts, waits from {} up to {}, {time}",
-        worst.attempts,
-        milliseconds(backoff.ceiling(1) as f64 / 1e6),
-        milliseconds(backoff.cap() as f64 / 1e6)
-    )
 }
 
 /// Within the ranges of the sliders.

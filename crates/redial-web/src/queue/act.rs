@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::job::{millis, row};
 use super::{store, which::Which};
 use crate::app::App;
+use crate::body::Body;
 use crate::error::ApiError;
 
 /// The most jobs of one action.
@@ -25,7 +26,7 @@ const PREVIEW: usize = 5;
 /// How many dead letters are meant, and the first of them.
 pub(super) async fn preview(
     state: State<Arc<App>>,
-    Json(which): Json<Which>,
+    Body(which): Body<Which>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(MOST)?;
@@ -46,7 +47,7 @@ pub(super) struct Again {
 
 pub(super) async fn redrive(
     state: State<Arc<App>>,
-    Json(again): Json<Again>,
+    Body(again): Body<Again>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = again.which.dead(MOST)?;
@@ -83,7 +84,7 @@ pub(super) struct Purge {
 
 pub(super) async fn purge(
     state: State<Arc<App>>,
-    Json(purge): Json<Purge>,
+    Body(purge): Body<Purge>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = purge.which.dead(MOST)?;
@@ -104,7 +105,7 @@ pub(super) struct Pause {
 
 pub(super) async fn pause(
     state: State<Arc<App>>,
-    Json(Pause { queue, paused }): Json<Pause>,
+    Body(Pause { queue, paused }): Body<Pause>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     // A setting of an unknown queue would make it.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::job::{gone, is_secret};
 use super::{payload, store};
 use crate::app::App;
+use crate::body::Body;
 use crate::error::ApiError;
 
 /// What is not named stays as it is.
@@ -39,7 +40,7 @@ struct Header {
 pub(super) async fn edit(
     state: State<Arc<App>>,
     Path(id): Path<i64>,
-    Json(changes): Json<Changes>,
+    Body(changes): Body<Changes>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let job = store.get(JobId(id)).await?.ok_or_else(|| gone(id))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use http::StatusCode;
 use redial_queue::durable::{Filter, Job, JobId, Tried};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::payload::shown;
 use super::{store, which::Which};
 use crate::app::App;
+use crate::body::Asked;
 use crate::error::ApiError;
 
 /// The most rows of a page.
@@ -25,7 +26,7 @@ const IN_VIEW: usize = 256 << 10;
 /// A page of rows, by number. `next` continues after the last one.
 pub(super) async fn list(
     state: State<Arc<App>>,
-    Query(which): Query<Which>,
+    Asked(which): Asked<Which>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.filter(ROWS)?;

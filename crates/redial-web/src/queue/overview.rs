@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use redial_queue::durable::{Counts, Group, Settings};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::job::{millis, ms};
 use super::{store, which::Which};
 use crate::app::App;
+use crate::body::Asked;
 use crate::error::ApiError;
 
 /// The most queues that are shown.
@@ -49,7 +50,7 @@ pub(super) async fn show(
 /// The dead letters by what went wrong, largest group first.
 pub(super) async fn groups(
     state: State<Arc<App>>,
-    Query(which): Query<Which>,
+    Asked(which): Asked<Which>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(GROUPED)?;

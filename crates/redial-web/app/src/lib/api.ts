@@ -21,11 +21,6 @@ export function post<T>(path: string, body?: unknown, signal?: AbortSignal): Pro
   return request<T>("POST", path, body, signal);
 }
 
-/** Removes. */
-export function del<T = void>(path: string, signal?: AbortSignal): Promise<T> {
-  return request<T>("DELETE", path, undefined, signal);
-}
-
 /** Whether a request was stopped by its own `signal`: no error to show. */
 export function stopped(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";

@@ -91,6 +91,7 @@ export interface Curves {
 
 export interface PolicyAnswer {
   name: string;
+  about: string;
   result: { figures: Figures; curves: Curves; caption: string; notes: string[] } | null;
   toml: string | null;
   remarks: Remark[];
@@ -239,8 +240,9 @@ export class Playground {
       this.stale = quality === "coarse" || this.#waiting !== null;
       if (since > 0) measured(since, quality);
     } catch (error) {
-      if (this.#sent !== sent || stopped(error) || (error instanceof ApiError && error.status === 409)) return;
-      this.failure = error instanceof Error ? error.message : String(error);
+      if (this.#sent !== sent || stopped(error)) return;
+      const replaced = error instanceof ApiError && error.status === 409;
+      if (!replaced) this.failure = error instanceof Error ? error.message : String(error);
     }
     this.#sent = null;
     if (this.#waiting) void this.#send(this.#waiting);
