@@ -1,6 +1,7 @@
 //! What a visitor sees: the real program, opened in Chromium. Tests wait for conditions, never for a time.
 
 mod axe;
+mod blip;
 mod paint;
 mod queue;
 mod restart;
