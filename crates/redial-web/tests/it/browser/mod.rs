@@ -2,8 +2,10 @@
 
 mod axe;
 mod paint;
+mod playground;
 mod queue;
 mod restart;
+mod storm;
 mod tabs;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
