@@ -8,6 +8,7 @@
 //! - [`bench`]: how fast is it, beside its peers?
 //! - [`fuzz`]: can any input break a parser?
 //! - [`prove`]: does a promise hold under random faults?
+//! - [`screenshots`]: what does the page look like?
 //! - [`web`]: which files does the page consist of, and are they built from its sources?
 //! - [`ci`]: may this change go in?
 //!
@@ -25,11 +26,13 @@ pub mod examples;
 pub mod features;
 pub mod fuzz;
 pub mod jobs;
+pub mod page_bench;
 pub mod postgres;
 pub mod private;
 pub mod prometheus;
 pub mod prove;
 pub mod redis;
+pub mod screenshots;
 pub mod setup;
 pub mod tally;
 pub mod test;

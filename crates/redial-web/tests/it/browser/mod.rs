@@ -3,8 +3,10 @@
 mod axe;
 mod blip;
 mod paint;
+mod playground;
 mod queue;
 mod restart;
+mod storm;
 mod tabs;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
