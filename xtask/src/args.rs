@@ -1,5 +1,7 @@
 //! Which command is to run? A few commands do not need a crate for arguments.
 
+use std::path::PathBuf;
+
 use crate::prove::{MINUTES, PROOFS, Proof, ROUNDS};
 
 /// What `--help` prints.
@@ -21,6 +23,8 @@ usage: cargo xtask <command>
                          run the sidecar between upstreams and callers that fail in every way, and
                          check that each response belongs to its request; 10 minutes by default
   web                    build the page into crates/redial-web/dist, with Node
+  screenshots [FOLDER]   remake the README's picture of the page; with FOLDER, take every page at
+                         every size in both themes instead
   ci                     fmt, tidy, web, clippy, features, docs, test: what a change must pass
   --help                 print this";
 
@@ -56,6 +60,11 @@ pub enum Command {
     Prove(Proof),
     /// Build the page.
     Web,
+    /// Take pictures of the page.
+    Screenshots {
+        /// For all of them; without it, the README's.
+        folder: Option<PathBuf>,
+    },
     /// Run every check.
     Ci,
 }
@@ -77,6 +86,8 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("setup", []) => Ok(Command::Setup),
         ("tidy", []) => Ok(Command::Tidy),
         ("features", []) => Ok(Command::Features),
+        ("screenshots", []) => Ok(Command::Screenshots { folder: None }),
+        ("screenshots", [folder]) => Ok(Command::Screenshots { folder: Some(folder.into()) }),
         ("web", []) => Ok(Command::Web),
         ("ci", []) => Ok(Command::Ci),
         ("bench", args) => Ok(Command::Bench { args: args.to_vec() }),

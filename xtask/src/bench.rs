@@ -4,15 +4,17 @@
 use std::process::Command;
 
 use crate::cargo::{cargo, root, run as succeed, status, target_dir};
-use crate::envoy;
 use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
+use crate::{envoy, page_bench};
 
 /// The profile of what is shipped.
 const PROFILE: [&str; 2] = ["--profile", "dist"];
 /// Benchmarks of the command itself, which they expect in the folder of `redial-bench`.
-const OF_COMMAND: [&str; 3] = ["check", "proxy", "run"];
+const OF_COMMAND: [&str; 4] = ["check", "page", "proxy", "run"];
+/// The benchmark of the page in a browser.
+const PAGE: &str = "page";
 /// The benchmark that runs beside programs outside of this workspace.
 const BESIDE_PEERS: &str = "queue";
 /// Those programs, each a folder of `bench/peers`.
@@ -30,6 +32,9 @@ pub fn run(args: &[String]) -> Result<u8, String> {
     if args.first().is_none_or(|name| OF_COMMAND.contains(&name.as_str())) {
         let mut build = cargo(["build", "--package", "redial-cli"]);
         succeed(build.args(PROFILE), "the command is measured")?;
+    }
+    if args.first().is_some_and(|name| name == PAGE) {
+        return page_bench::run();
     }
     let code = match args.first().map(String::as_str) {
         Some(name) if REAL_TIME.contains(&name) => ahead_of_others(args)?,

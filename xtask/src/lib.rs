@@ -8,6 +8,7 @@
 //! - [`bench`]: how fast is it, beside its peers?
 //! - [`fuzz`]: can any input break a parser?
 //! - [`prove`]: does a promise hold under random faults?
+//! - [`screenshots`]: what does the page look like?
 //! - [`web`]: which files does the page consist of, and are they built from its sources?
 //! - [`ci`]: may this change go in?
 //!
@@ -26,12 +27,14 @@ pub mod features;
 pub mod fuzz;
 pub mod grpc;
 pub mod jobs;
+pub mod page_bench;
 pub mod postgres;
 pub mod private;
 pub mod prometheus;
 pub mod prove;
 mod pypi;
 pub mod redis;
+pub mod screenshots;
 pub mod setup;
 pub mod tally;
 pub mod test;

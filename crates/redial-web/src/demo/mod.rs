@@ -5,7 +5,7 @@ mod jobs;
 mod routes;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{error, fmt};
 
@@ -29,8 +29,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 pub struct Demo {
     setting: Setting,
     naive_timeout: u64,
-    /// Dropped first, because callers need their server.
-    callers: Mutex<Vec<EndlessCallers>>,
+    /// Dropped first, because callers need their server. Those of the naive loop, and those behind the sidecar.
+    callers: Mutex<[Option<EndlessCallers>; 2]>,
     naive: EndlessServer,
     redial: EndlessServer,
     /// The name of the fault that is switched on.
@@ -110,20 +110,39 @@ impl Demo {
     ///
     /// The system refused a thread.
     pub fn call(&self, sidecar: SocketAddr) -> Result<(), DemoError> {
+        let naive = self.naive_callers()?;
+        let redial = EndlessCallers::start(&self.setting, sidecar, None, |_| Once);
+        *self.callers() = [Some(naive), Some(redial.map_err(DemoError::new)?)];
+        Ok(())
+    }
+
+    fn naive_callers(&self) -> Result<EndlessCallers, DemoError> {
         let impatient = self.setting.clone().timeout(self.naive_timeout);
         let meter = Arc::new(Meter::over(NAIVE, WINDOW));
-        let naive = EndlessCallers::start(&impatient, self.naive.address(), Some(meter), |_| {
-            Naive::TYPICAL
-        });
-        let redial = EndlessCallers::start(&self.setting, sidecar, None, |_| Once);
-        let both = [naive.map_err(DemoError::new)?, redial.map_err(DemoError::new)?];
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).extend(both);
+        let to = self.naive.address();
+        EndlessCallers::start(&impatient, to, Some(meter), |_| Naive::TYPICAL)
+            .map_err(DemoError::new)
+    }
+
+    /// Ends the fault, and restarts the callers of the naive loop: a storm that sustains itself does not end with its trigger.
+    /// Waits for a thread.
+    fn repair(&self) -> Result<(), DemoError> {
+        self.fail(None, None);
+        let mut callers = self.callers();
+        // Without callers, the backend empties its queue. After the demo was stopped there are none to restart.
+        if callers[0].take().is_some() {
+            callers[0] = Some(self.naive_callers()?);
+        }
         Ok(())
+    }
+
+    fn callers(&self) -> MutexGuard<'_, [Option<EndlessCallers>; 2]> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops the callers.
     pub fn stop(&self) {
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.callers() = [None, None];
     }
 
     /// The names of the meters of the naive loop and of the sidecar.

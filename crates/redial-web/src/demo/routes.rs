@@ -8,18 +8,25 @@ use axum::{Json, Router};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
-use super::FAULTS;
+use super::{Demo, FAULTS};
 use crate::app::App;
 use crate::error::ApiError;
 
 /// The longest fault.
 const LONGEST: f64 = 600.0;
-/// Switches the fault off.
+/// Switches the fault off, and restarts the naive callers.
 const NONE: &str = "none";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/demo/fault", post(fail))
+}
+
+async fn repair(demo: Arc<Demo>) -> Result<(), ApiError> {
+    let wrong = |why: String| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, why);
+    let repaired = spawn_blocking(move || demo.repair()).await;
+    repaired.map_err(|error| wrong(error.to_string()))?.map_err(|error| wrong(error.to_string()))
 }
 
 #[derive(Deserialize)]
@@ -54,6 +61,9 @@ async fn fail(
             return Err(ApiError::bad_request(why));
         }
     };
-    demo.fail(fault, lasts);
+    match fault {
+        Some(fault) => demo.fail(Some(fault), lasts),
+        None => repair(Arc::clone(demo)).await?,
+    }
     Ok(Json(json!({ "fault": demo.fault() })))
 }

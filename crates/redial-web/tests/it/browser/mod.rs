@@ -1,9 +1,12 @@
 //! What a visitor sees: the real program, opened in Chromium. Tests wait for conditions, never for a time.
 
 mod axe;
+mod blip;
 mod paint;
+mod playground;
 mod queue;
 mod restart;
+mod storm;
 mod tabs;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

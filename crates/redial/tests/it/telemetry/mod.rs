@@ -9,6 +9,7 @@ mod otel_http;
 mod otlp;
 mod publish;
 pub(crate) mod scrape;
+mod snapshot;
 mod spans;
 mod storm;
 mod stress;
