@@ -2,6 +2,7 @@
 
 mod axe;
 mod paint;
+mod playground;
 mod queue;
 mod restart;
 mod tabs;
