@@ -74,7 +74,7 @@ pub(crate) struct Figures {
     pub(crate) amplification: f64,
     pub(crate) success: f64,
     pub(crate) peak_ratio: f64,
-    /// The most attempts a second.
+    /// The most attempts a second; where all callers begin at once, the most retries.
     pub(crate) peak: f64,
     pub(crate) p99_ms: Option<f64>,
     pub(crate) recover_ms: Option<f64>,
@@ -130,7 +130,9 @@ impl Figures {
         let mean = |name: &str| summary.value(name).map(|spread| spread.mean);
         let of = |name: &str| mean(name).unwrap_or_default();
         let series = &summary.series;
-        let most = series.attempts.iter().copied().fold(0.0, f64::max);
+        // Where all callers begin at once, what counts is the wave that comes back.
+        let row = if scenario.rate().is_some() { &series.attempts } else { &series.retries };
+        let most = row.iter().copied().fold(0.0, f64::max);
         let end = scenario.duration as f64 / 1e6;
         let before = scenario.fault_span().map_or(end, |(start, _)| start as f64 / 1e6);
         let part = |from, to| {

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 /// How many requests may wait.
 const MOST_WAITING: usize = 8;
 /// How long a request may take, with the time that it waits.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(30);
 /// The least urgent value of `nice` is 19.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;

@@ -1,53 +1,95 @@
-//! Sliders, and a policy of one's own.
+//! The playground in a browser: it opens on the collapse, follows its sliders, and shows what a review finds.
 
+use serde_json::Value;
+use xtask::chromium::Tab;
 use xtask::up::Up;
 
-use super::browser;
+use super::{browser, open};
 
-const FIGURES: &str =
-    "[...document.querySelectorAll('.figures dd')].map((it) => it.innerText).join()";
+/// Full quality is drawn when nothing is left to wait for.
+const AT_REST: &str = "!document.body.innerText.includes('drawing…') && document.querySelectorAll('.side .big').length >= 6";
+const MULTIPLIERS: &str = "[...document.querySelectorAll('.side dd.big')].filter((_, i) => i % 3 === 0).map((it) => parseFloat(it.innerText))";
+
+fn multipliers(tab: &Tab) -> Result<Vec<f64>, String> {
+    tab.wait_for(AT_REST)?;
+    let all = tab.eval(MULTIPLIERS)?;
+    Ok(all.as_array().into_iter().flatten().filter_map(Value::as_f64).collect())
+}
 
 #[test]
-fn a_slider_changes_the_curve() -> Result<(), String> {
+fn it_opens_on_the_collapse_and_a_slider_changes_the_curve() -> Result<(), String> {
     let (browser, _turn) = browser();
     let up = Up::start(&["--page-only"])?;
     let tab = browser.tab()?;
-    tab.open(&up.page("/playground"))?;
-    tab.wait_for("document.querySelectorAll('.side .uplot').length >= 2")?;
-    tab.wait_for("document.querySelector('.sentence').getAttribute('aria-busy') === 'false'")?;
-    let before = tab.eval(FIGURES)?;
-    let pixels = "document.querySelector('.side canvas').toDataURL()";
-    let curve = tab.eval(pixels)?;
-    let slider = "input[type=range]";
-    tab.focus(slider, "")?;
-    (0..40).try_for_each(|_| tab.press("ArrowLeft"))?;
-    tab.wait_for(&format!("{FIGURES} !== {before}"))?;
-    tab.wait_for(&format!("{pixels} !== {curve}"))?;
-    tab.wait_for("location.search.length > 1")?;
+    tab.size(1280, 1400)?;
+    open(&tab, &up, "/playground")?;
+    let [naive, ours] = multipliers(&tab)?[..] else { return Err("two policies".to_owned()) };
+    assert!(naive > 5.0 && ours < 1.1, "{naive} {ours}");
+    tab.wait_for_text("collapsed: never recovers")?;
+    tab.wait_for_text("does not recover: at the end 0 % of the calls succeed")?;
+
+    tab.focus("input[type=range]", "Retry budget")?;
+    for _ in 0..20 {
+        tab.press("ArrowRight")?;
+    }
+    tab.wait_for("!document.body.innerText.includes('collapsed: never recovers')")?;
+    let [naive, _] = multipliers(&tab)?[..] else { return Err("two policies".to_owned()) };
+    assert!(naive < 1.5, "{naive}");
+    tab.wait_for("new URLSearchParams(location.search).has('budget')")?;
+    tab.wait_for_text("--set 'policy.loop.budget={ window = { ratio = 0.")?;
+    let measured = tab.eval("performance.getEntriesByName('slider to painted').length")?;
+    assert!(measured.as_u64() > Some(0), "the time until it was painted is measured");
+
+    // The address is the whole state.
+    let address = tab.eval("location.pathname + location.search")?;
+    let again = browser.tab_beside(&tab)?;
+    again.open(&format!("{}{}", up.origin(), address.as_str().unwrap_or_default()))?;
+    let [same, _] = multipliers(&again)?[..] else { return Err("two policies".to_owned()) };
+    assert_eq!(same, naive);
     assert_eq!(tab.complaints(), [""; 0]);
-    assert_eq!(tab.requests_outside(up.origin()), [""; 0]);
     Ok(())
 }
 
 #[test]
-fn a_bad_policy_shows_its_finding() -> Result<(), String> {
+fn a_bad_policy_shows_its_finding_and_a_click_goes_to_its_line() -> Result<(), String> {
     let (browser, _turn) = browser();
     let up = Up::start(&["--page-only"])?;
     let tab = browser.tab()?;
-    tab.open(&up.page("/playground"))?;
-    let choose = "const it = document.querySelector('select[aria-label=\"Add a policy\"]'); \
-                  it.value = 'own'; it.dispatchEvent(new Event('change', { bubbles: true }))";
-    tab.wait_for("document.querySelector('option[value=own]')")?;
-    tab.eval(&format!("(() => {{ {choose} }})()"))?;
-    tab.wait_for("document.querySelector('textarea')")?;
-    tab.fill(
-        "textarea",
-        "",
-        "[policy.mine]\nattempts = 50\nbackoff = \"0ms\"\nbudget = \"none\"\n",
+    tab.size(1280, 1400)?;
+    open(&tab, &up, "/playground")?;
+    multipliers(&tab)?;
+    tab.eval(
+        "const add = document.querySelector('select[aria-label=\"Add a policy\"]'); add.value = 'own'; \
+         add.dispatchEvent(new Event('change', { bubbles: true })); 0",
     )?;
-    tab.wait_for("document.querySelector('section[aria-label=\"Your policy\"]').innerText.includes('budget')")?;
-    tab.fill("textarea", "", "[policy.mine]\natempts = 3\n")?;
-    tab.wait_for("document.querySelector('section[aria-label=\"Your policy\"]').innerText.includes('atempts')")?;
+    tab.wait_for_text("no-jitter")?;
+    tab.wait_for_text("no-budget")?;
+    tab.click(".remarks button", "line 3")?;
+    let selected = "(() => { const area = document.querySelector('.editor textarea'); \
+                    return area.value.slice(area.selectionStart, area.selectionEnd); })()";
+    assert_eq!(tab.eval(selected)?, "\"none\"");
+    tab.fill(".editor textarea", "", "attempts = 0")?;
+    tab.wait_for_text("cannot be simulated")?;
+    assert_eq!(tab.complaints(), [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn the_exercise_scores_what_is_written() -> Result<(), String> {
+    let (browser, _turn) = browser();
+    let up = Up::start(&["--page-only"])?;
+    let tab = browser.tab()?;
+    tab.size(1280, 2000)?;
+    open(&tab, &up, "/exercise")?;
+    tab.wait_for_text("0 of 5: not yet")?;
+    tab.click("label.check", "At least 45 seconds")?;
+    tab.wait_for_text("1 of 4 right")?;
+    tab.fill(
+        ".editor textarea",
+        "",
+        "attempts = 4\nrequire_key = true\nretry_on = [429, 500, 503]\n",
+    )?;
+    tab.wait_for_text("5 of 5: excellent")?;
     assert_eq!(tab.complaints(), [""; 0]);
     Ok(())
 }
