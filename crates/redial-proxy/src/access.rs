@@ -57,6 +57,8 @@ impl Access {
     /// A request has arrived at the listener of this upstream.
     pub(crate) fn begin(&self, upstream: &Arc<str>, method: &Method, path: &str) -> Entry {
         let record = Record {
+            access: self.clone(),
+            started: clock::now(),
             upstream: Arc::clone(upstream),
             method: method.clone(),
             path: path.to_owned(),
@@ -67,7 +69,7 @@ impl Access {
             stop: None,
             took: Duration::ZERO,
         };
-        Entry { access: self.clone(), started: clock::now(), record: Some(Box::new(record)) }
+        Entry(Some(Box::new(record)))
     }
 
     /// How many lines have been dropped.
@@ -86,6 +88,8 @@ impl Access {
 }
 
 struct Record {
+    access: Access,
+    started: Instant,
     upstream: Arc<str>,
     method: Method,
     path: String,
@@ -100,11 +104,7 @@ struct Record {
 }
 
 /// A request that will be logged when this is dropped, with its response.
-pub(crate) struct Entry {
-    access: Access,
-    started: Instant,
-    record: Option<Box<Record>>,
-}
+pub(crate) struct Entry(Option<Box<Record>>);
 
 /// Which endpoint a response comes from: one of its extensions, if there is an access log.
 #[derive(Clone)]
@@ -120,14 +120,14 @@ pub(crate) struct GaveUp {
 impl Entry {
     /// The request is sent to this upstream.
     pub(crate) fn forwarded(&mut self, upstream: &Arc<Upstream>, request: &Parts) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.0 {
             record.guards = Some((Arc::clone(upstream), upstream.policy_of(request)));
         }
     }
 
     /// The response is about to be sent.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
-        let Some(record) = &mut self.record else { return };
+        let Some(record) = &mut self.0 else { return };
         (record.status, record.attempts) = (Some(response.status()), Some(0));
         let extensions: &Extensions = response.extensions();
         if let Some(GaveUp { attempts, stop }) = extensions.get() {
@@ -142,10 +142,11 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let Some(mut record) = self.record.take() else { return };
-        record.took = clock::now() - self.started;
-        if self.access.queue.try_send(Item::Request(record)).is_err() {
-            self.access.dropped.fetch_add(1, Ordering::Relaxed);
+        let Some(mut record) = self.0.take() else { return };
+        record.took = clock::now() - record.started;
+        let access = record.access.clone();
+        if access.queue.try_send(Item::Request(record)).is_err() {
+            access.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -132,6 +132,7 @@ impl Service<Request<RequestBody>> for Sender {
         Poll::Ready(Ok(()))
     }
 
+    #[inline]
     fn call(&mut self, request: Request<RequestBody>) -> ResponseFuture {
         pool::send(Lease::new(Arc::clone(&self.endpoint), self.is_timed), request)
     }

@@ -5,11 +5,10 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
-use http::{Method, StatusCode, Uri, Version, request, response};
+use http::{Method, Response, StatusCode, Uri, Version, request};
 
 use crate::answer::{self, Refusal};
 use crate::limits;
-use crate::names::{HTTP2_SETTINGS, KEEP_ALIVE, PROXY_CONNECTION};
 
 /// What the guard knows of the upstream.
 pub(crate) struct Rules {
@@ -27,16 +26,16 @@ pub(crate) enum Wants {
 }
 
 /// Headers of one connection. hyper writes those of the next one.
-static HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    header::TE,
-    header::EXPECT,
-    header::PROXY_AUTHORIZATION,
-    HTTP2_SETTINGS,
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "expect",
+    "proxy-authorization",
+    "http2-settings",
 ];
 
 /// Which of [`HOP_BY_HOP`] a message has, one bit for each: removing a header that is not there costs a hash.
@@ -53,8 +52,10 @@ impl HopByHop {
         found
     }
 
+    #[inline]
     fn note(&mut self, name: &HeaderName) {
-        if let Some(place) = HOP_BY_HOP.iter().position(|known| known == name) {
+        // Comparing text is faster than comparing values of `HeaderName`: most often the lengths differ.
+        if let Some(place) = HOP_BY_HOP.iter().position(|known| *known == name.as_str()) {
             self.0 |= 1 << place;
         }
     }
@@ -124,20 +125,21 @@ impl<'a> Found<'a> {
     fn of(headers: &'a HeaderMap, rules: &Rules) -> Self {
         let mut found = Self::default();
         for (name, value) in headers {
-            if *name == header::HOST {
-                found.hosts += 1;
-                found.host = Some(value);
-                continue;
+            match name.as_str() {
+                "host" => {
+                    found.hosts += 1;
+                    found.host = Some(value);
+                    continue;
+                }
+                "transfer-encoding" => {
+                    found.codings += 1;
+                    found.coding = Some(value);
+                }
+                "te" => found.trailers |= has_token(value, "trailers"),
+                "via" => found.is_loop |= is_in_list(value, &rules.via),
+                _ => {}
             }
             found.hop_by_hop.note(name);
-            if *name == header::TRANSFER_ENCODING {
-                found.codings += 1;
-                found.coding = Some(value);
-            } else if *name == header::TE {
-                found.trailers |= has_token(value, "trailers");
-            } else if *name == header::VIA {
-                found.is_loop |= is_in_list(value, &rules.via);
-            }
             found.forwarding |= !rules.trust && is_forwarding(name);
         }
         found
@@ -223,11 +225,12 @@ fn strip(headers: &mut HeaderMap, found: HopByHop) {
         let values = headers.get_all(header::CONNECTION).iter();
         let named: Vec<HeaderValue> = values.filter(|value| !is_plain(value)).cloned().collect();
         named.iter().for_each(|value| strip_named(headers, value));
+        headers.remove(header::CONNECTION);
     }
-    for (place, name) in HOP_BY_HOP.iter().enumerate() {
-        if found.has(1 << place) {
-            headers.remove(name);
-        }
+    let others = HopByHop(found.0 & !HopByHop::CONNECTION);
+    if others.0 != 0 {
+        let found = HOP_BY_HOP.iter().enumerate().filter(|(place, _)| others.has(1 << place));
+        found.for_each(|(_, name)| drop(headers.remove(*name)));
     }
 }
 
@@ -269,9 +272,13 @@ fn origin_form(parts: &mut request::Parts) -> Result<(), &'static Refusal> {
 }
 
 /// Prepares an endpoint's response for the caller.
-pub(crate) fn response(parts: &mut response::Parts, wants: Wants) -> Result<(), &'static Refusal> {
-    let headers = &mut parts.headers;
-    let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
+pub(crate) fn response<B>(
+    response: &mut Response<B>,
+    wants: Wants,
+) -> Result<(), &'static Refusal> {
+    *response.version_mut() = Version::HTTP_11;
+    let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
     let is_asked = |protocol: &HeaderValue| wants == Wants::WebSocket && is_websocket(protocol);
     if switches && !headers.get(header::UPGRADE).is_some_and(is_asked) {
         return Err(&answer::PROTOCOL);
@@ -285,7 +292,6 @@ pub(crate) fn response(parts: &mut response::Parts, wants: Wants) -> Result<(), 
     if switches {
         switch(headers);
     }
-    parts.version = Version::HTTP_11;
     Ok(())
 }
 

@@ -130,7 +130,11 @@ async fn respond(
     let mut entry =
         access.map(|it| it.begin(&caller.current().name, request.method(), request.uri().path()));
     let mut response = match caller.forward(request, entry.as_mut()) {
-        Ok(forwarded) => forwarded.response(&caller).await,
+        Ok(Forwarded { call, wants, upgrade }) => {
+            // Awaited here and not in a function of its own, whose future would hold the call twice.
+            let response = call.await;
+            caller.returned(response, wants, upgrade)
+        }
         Err(refusal) => refusal.response(),
     };
     // hyper closes a connection whose request was not read, but does not say so.
@@ -172,6 +176,25 @@ impl Caller {
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
 
+    /// Prepares an endpoint's response, or the proxy's own, for the caller.
+    fn returned(
+        &self,
+        mut response: Response<Outbound>,
+        wants: Wants,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<Outbound> {
+        if let Err(refusal) = guard::response(&mut response, wants) {
+            return refusal.response();
+        }
+        if let Some(caller_side) = upgrade
+            && let Some(upgraded) = response.extensions_mut().remove::<UpgradedSlot>()
+            && let Some(endpoint) = upgraded.take()
+        {
+            tokio::spawn(tunnel::run(caller_side, *endpoint, Arc::clone(&self.admitted)));
+        }
+        response
+    }
+
     /// Follows the listener's upstream into the current world.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,21 +221,6 @@ impl Caller {
 impl Destination {
     fn new(upstream: &Arc<Upstream>) -> Self {
         Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone() }
-    }
-}
-
-impl Forwarded {
-    async fn response(self, caller: &Caller) -> Response<Outbound> {
-        let (mut parts, body) = self.call.response().await.into_parts();
-        if let Err(refusal) = guard::response(&mut parts, self.wants) {
-            return refusal.response();
-        }
-        if let Some(upgraded) = parts.extensions.remove::<UpgradedSlot>()
-            && let (Some(endpoint), Some(caller_side)) = (upgraded.take(), self.upgrade)
-        {
-            tokio::spawn(tunnel::run(caller_side, *endpoint, Arc::clone(&caller.admitted)));
-        }
-        Response::from_parts(parts, body)
     }
 }
 
