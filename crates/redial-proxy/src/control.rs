@@ -1,5 +1,6 @@
 //! Changes of a proxy that runs: another file, other addresses of a name.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redial_policy::file::{Address, File, Upstream};
@@ -39,7 +40,37 @@ impl Control {
         self.change(&mut self.listeners(), file)
     }
 
+    /// Uses another file, and counts whether that was possible.
     fn change(&self, listeners: &mut Vec<Arc<Listener>>, file: &File) -> Result<(), StartError> {
+        let before = self.addresses_of(listeners);
+        self.try_change(listeners, file).inspect_err(|_| self.count_refused())?;
+        self.shared.reloads.applied.fetch_add(1, Ordering::Relaxed);
+        self.report_moves(&before, &self.addresses_of(listeners));
+        Ok(())
+    }
+
+    fn count_refused(&self) {
+        self.shared.reloads.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A program that was told an address does not learn of another one.
+    fn report_moves(&self, before: &[(String, Address)], after: &[(String, Address)]) {
+        for (name, old) in before {
+            if let Some((_, new)) = after.iter().find(|(known, new)| known == name && new != old) {
+                let message = format!(
+                    "{name} is now reached at {new}, no longer at {old}: \
+                     restart programs that were told the old address"
+                );
+                self.event("moved", message);
+            }
+        }
+    }
+
+    fn try_change(
+        &self,
+        listeners: &mut Vec<Arc<Listener>>,
+        file: &File,
+    ) -> Result<(), StartError> {
         let old = self.shared.world.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
@@ -68,7 +99,10 @@ impl Control {
         let path = source.path.display();
         let file = match (source.read)() {
             Ok(file) => file,
-            Err(error) => return self.refused(&error),
+            Err(error) => {
+                self.count_refused();
+                return self.refused(&error);
+            }
         };
         match self.change(&mut listeners, &file) {
             Ok(()) => self.event("reloaded", format!("{path}: reloaded")),
@@ -123,7 +157,10 @@ impl Control {
     }
 
     pub(crate) fn addresses(&self) -> Vec<(String, Address)> {
-        let listeners = self.listeners();
+        self.addresses_of(&self.listeners())
+    }
+
+    fn addresses_of(&self, listeners: &[Arc<Listener>]) -> Vec<(String, Address)> {
         let world = self.shared.world.load();
         let named =
             |it: &Arc<Listener>| Some((it.upstream(&world)?.0.name.clone(), it.address.clone()));

@@ -3,12 +3,15 @@
 //! hyper has parsed both. What it accepts and a server behind the proxy may read in another way is refused here, and what
 //! concerns only one connection is removed.
 
+use std::net::IpAddr;
+
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Response, StatusCode, Uri, Version, request};
 
 use crate::answer::{self, Refusal};
 use crate::limits;
+use crate::names::{X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
 
 /// What the guard knows of the upstream.
 pub(crate) struct Rules {
@@ -16,6 +19,29 @@ pub(crate) struct Rules {
     pub(crate) trust: bool,
     /// The entry of this upstream in `Via`. It appears in a request only if this upstream has forwarded it before.
     pub(crate) via: HeaderValue,
+}
+
+/// Where a request comes from, as the upstream is told. Only the proxy knows it, because the caller could say anything.
+pub(crate) struct Origin {
+    address: Option<HeaderValue>,
+    scheme: HeaderValue,
+}
+
+impl Origin {
+    pub(crate) fn new(address: Option<IpAddr>, is_tls: bool) -> Self {
+        let address = address.and_then(|it| HeaderValue::try_from(it.to_string()).ok());
+        Self { address, scheme: HeaderValue::from_static(if is_tls { "https" } else { "http" }) }
+    }
+
+    fn write(&self, headers: &mut HeaderMap) {
+        if let Some(address) = &self.address {
+            headers.insert(X_FORWARDED_FOR, address.clone());
+        }
+        headers.insert(X_FORWARDED_PROTO, self.scheme.clone());
+        if let Some(host) = headers.get(header::HOST).cloned() {
+            headers.insert(X_FORWARDED_HOST, host);
+        }
+    }
 }
 
 /// Whether a request asks for another protocol. The only one that is forwarded is WebSocket.
@@ -83,6 +109,7 @@ struct Found<'a> {
 pub(crate) fn request(
     parts: &mut request::Parts,
     rules: &Rules,
+    origin: Option<&Origin>,
 ) -> Result<Wants, &'static Refusal> {
     check_target(parts)?;
     let found = Found::of(&parts.headers, rules);
@@ -104,6 +131,9 @@ pub(crate) fn request(
     }
     if parts.uri.scheme().is_some() {
         origin_form(parts)?;
+    }
+    if let Some(origin) = origin {
+        origin.write(&mut parts.headers);
     }
     parts.headers.append(header::VIA, rules.via.clone());
     parts.version = Version::HTTP_11;

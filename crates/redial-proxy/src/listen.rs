@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
@@ -192,6 +192,14 @@ pub(crate) enum ListeningSocket {
 }
 
 impl AcceptedSocket {
+    /// The address of the caller.
+    fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip().to_canonical()),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Makes it a part of the runtime of this thread.
     pub(crate) fn join(self) -> io::Result<Socket> {
         match self {
@@ -241,6 +249,7 @@ impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
         let Self { socket, listener, admitted } = self;
+        let peer = socket.peer();
         let Ok(socket) = socket.join() else { return };
         // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
         let world = shared.world.load();
@@ -255,6 +264,6 @@ impl Accepted {
                 Ok(Err(_)) | Err(_) => return,
             },
         };
-        serve::serve(stream, Entrance { listener, tls }, shared, admitted).await;
+        serve::serve(stream, Entrance { listener, tls, peer }, shared, admitted).await;
     }
 }

@@ -1,13 +1,14 @@
 //! The page of metrics: those of the library for each upstream, and the proxy's own.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 use metrics_exporter_prometheus::formatting::sanitize_label_value;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 use redial::telemetry::{self, Publisher, Registry};
 
 use crate::endpoint::Endpoint;
-use crate::shared::Shared;
+use crate::shared::{Reloads, Shared};
 use crate::world::World;
 
 pub(crate) struct Metrics {
@@ -42,6 +43,7 @@ impl Metrics {
         let dropped = shared.access.as_ref().map_or(0, |access| access.dropped());
         let help = "Lines of the access log that were dropped.";
         single(&mut page, "redial_proxy_access_log_dropped_total", "counter", help, dropped);
+        reloads(&mut page, &shared.reloads);
         for family in FAMILIES {
             endpoints(&mut page, &world, family);
         }
@@ -92,6 +94,16 @@ fn head(page: &mut String, name: &str, kind: &str, help: &str) {
 fn single(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     head(page, name, kind, help);
     let _ = writeln!(page, "{name} {value}\n");
+}
+
+fn reloads(page: &mut String, reloads: &Reloads) {
+    let name = "redial_proxy_reloads_total";
+    head(page, name, "counter", "New files that were used, and that were refused.");
+    for (result, count) in [("applied", &reloads.applied), ("refused", &reloads.refused)] {
+        let count = count.load(Ordering::Relaxed);
+        let _ = writeln!(page, "{name}{{result=\"{result}\"}} {count}");
+    }
+    page.push('\n');
 }
 
 fn endpoints(page: &mut String, world: &World, family: &Family) {

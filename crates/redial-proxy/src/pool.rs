@@ -15,7 +15,6 @@ use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use redial::http::BoxError;
 
-use crate::access::ServedBy;
 use crate::body::RequestBody;
 use crate::endpoint::Lease;
 use crate::limits;
@@ -103,9 +102,7 @@ pub(crate) type ResponseFuture =
 #[inline]
 pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> ResponseFuture {
     match lease.endpoint().pool.take() {
-        Some(wire) => {
-            Box::pin(Reused { sent: wire.send(request), lease: Some(lease), rest: None })
-        }
+        Some(wire) => Box::pin(Reused { sent: wire.send(request), lease: Some(lease), rest: None }),
         None => Box::pin(open(lease, request)),
     }
 }
@@ -179,8 +176,6 @@ async fn open(
 fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
     lease.respond(response.status());
     let ticks = idle_ticks(response.headers());
-    let endpoint = lease.endpoint();
-    let served_by = endpoint.is_logged.then(|| ServedBy(Arc::clone(&endpoint.name)));
     let mut response = response.map(|incoming| ResponseBody {
         has_ended: incoming.is_end_stream(),
         incoming,
@@ -194,9 +189,6 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
     {
         upgraded.lease = response.body_mut().lease.take();
         response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
-    }
-    if let Some(served_by) = served_by {
-        response.extensions_mut().insert(served_by);
     }
     response
 }

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::error::StartError;
 use crate::listen::Bound;
 use crate::options::Options;
-use crate::shared::{Drain, Shared};
+use crate::shared::{Drain, Reloads, Shared};
 use crate::store;
 use crate::swap::Swap;
 use crate::tend;
@@ -63,6 +63,7 @@ impl Proxy {
             room: Arc::new(Semaphore::new(file.proxy.connections.min(Semaphore::MAX_PERMITS))),
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
             ended: Notify::new(),
+            reloads: Reloads::default(),
         });
         let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, doors)| {
             let control = Arc::new(Control::new(Arc::clone(&shared), doors, options));
@@ -78,7 +79,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Checks a file as [`start`](Self::start) does, but binds and creates nothing.
+    /// Checks a file as [`start`](Self::start) does, but binds and creates nothing, and connects to no fleet.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl Proxy {
                 *store = KeyStore::Memory;
             }
         }
-        World::new(&file, &memory(&file), &World::default()).map(drop)
+        World::check(&file, &memory(&file))
     }
 
     /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -21,7 +22,7 @@ use tokio::time::sleep;
 use crate::access::Entry;
 use crate::answer::{self, Refusal};
 use crate::body::{Arriving, Outbound};
-use crate::guard::{self, Wants};
+use crate::guard::{self, Origin, Wants};
 use crate::io::Stream;
 use crate::limits;
 use crate::listen::Listener;
@@ -36,6 +37,8 @@ use crate::world::Upstream;
 pub(crate) struct Entrance {
     pub(crate) listener: Arc<Listener>,
     pub(crate) tls: Option<ServerTls>,
+    /// The address of the caller, if it has one.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// What all requests of a connection share.
@@ -60,6 +63,8 @@ struct Destination {
     upstream: Arc<Upstream>,
     /// A clone of the upstream's: calling it takes an exclusive reference.
     stack: Stack,
+    /// What the upstream is told of the caller, if the caller is not trusted to say it.
+    origin: Option<Origin>,
 }
 
 /// Serves a connection until it ends.
@@ -98,8 +103,10 @@ pub(crate) async fn serve(
             let _ = drained.as_mut().poll(cx);
         }
         loop {
-            // An error is the caller's: it left, or sent what is not HTTP and was told so.
-            if connection.as_mut().poll(cx).is_ready() {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Err(error) = ended {
+                    caller.failed(&error);
+                }
                 return Poll::Ready(());
             }
             if is_draining || !shared.drain.has_started() {
@@ -123,12 +130,11 @@ pub(crate) async fn serve(
 /// Answers one request.
 async fn respond(
     caller: Arc<Caller>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<Response<Returned>, Infallible> {
     caller.pulse.begin();
     let access = caller.shared.access.as_ref();
-    let mut entry =
-        access.map(|it| it.begin(&caller.current().name, request.method(), request.uri().path()));
+    let mut entry = access.map(|it| it.begin(&caller.current().name, &mut request));
     let mut response = match caller.forward(request, entry.as_mut()) {
         Ok(Forwarded { call, wants, upgrade }) => {
             // Awaited here and not in a function of its own, whose future would hold the call twice.
@@ -146,7 +152,7 @@ async fn respond(
         entry.answered(&response);
     }
     let pulse = Arc::clone(&caller.pulse);
-    Ok(response.map(|body| Returned { body, pulse, broken: None, _entry: entry }))
+    Ok(response.map(|body| Returned { body, pulse, broken: None, has_ended: false, entry }))
 }
 
 /// A request that was accepted.
@@ -164,9 +170,10 @@ impl Caller {
         entry: Option<&mut Entry>,
     ) -> Result<Forwarded, &'static Refusal> {
         let mut current = self.current();
-        let Destination { upstream, stack } = current.destination.as_mut().map_err(|it| *it)?;
+        let Destination { upstream, stack, origin } =
+            current.destination.as_mut().map_err(|it| *it)?;
         let (mut parts, body) = request.into_parts();
-        let wants = guard::request(&mut parts, &upstream.rules)?;
+        let wants = guard::request(&mut parts, &upstream.rules, origin.as_ref())?;
         if let Some(entry) = entry {
             entry.forwarded(upstream, &parts);
         }
@@ -174,6 +181,19 @@ impl Caller {
             Request::from_parts(parts, Arriving::new(body, &self.pulse, upstream.rules.trust));
         let upgrade = (wants == Wants::WebSocket).then(|| upgrade::on(&mut request));
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
+    }
+
+    /// The connection has failed: the caller left, or sent a head that is not one of HTTP. hyper answers those by itself and
+    /// without a text, so that all that is left to do is to log them.
+    #[cold]
+    fn failed(&self, error: &hyper::Error) {
+        let status = match error.is_parse_too_large() {
+            true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            false => StatusCode::BAD_REQUEST,
+        };
+        if let Some(access) = self.shared.access.as_ref().filter(|_| error.is_parse()) {
+            access.unreadable(&self.current().name, status);
+        }
     }
 
     /// Prepares an endpoint's response, or the proxy's own, for the caller.
@@ -202,13 +222,13 @@ impl Caller {
         if current.generation != generation {
             current.generation = generation;
             let world = self.shared.world.load();
-            let Entrance { listener, tls } = &self.entrance;
+            let Entrance { listener, tls, .. } = &self.entrance;
             current.destination = match listener.upstream(&world) {
                 None => Err(&answer::GONE),
                 Some((table, upstream)) => {
                     current.name = table.name.as_str().into();
                     match table.listen_tls == *tls {
-                        true => Ok(Destination::new(upstream)),
+                        true => Ok(Destination::new(upstream, &self.entrance)),
                         false => Err(&answer::OTHER_TLS),
                     }
                 }
@@ -219,8 +239,10 @@ impl Caller {
 }
 
 impl Destination {
-    fn new(upstream: &Arc<Upstream>) -> Self {
-        Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone() }
+    fn new(upstream: &Arc<Upstream>, entrance: &Entrance) -> Self {
+        let origin = || Origin::new(entrance.peer, entrance.tls.is_some());
+        let origin = (!upstream.rules.trust).then(origin);
+        Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone(), origin }
     }
 }
 
@@ -230,13 +252,20 @@ struct Returned {
     pulse: Arc<Pulse>,
     /// Why the body broke off. hyper drops what it has not written when a body fails, so it first gets a turn to write.
     broken: Option<BoxError>,
+    has_ended: bool,
     /// Logged at the end.
-    _entry: Option<Entry>,
+    entry: Option<Entry>,
 }
 
 impl Drop for Returned {
     fn drop(&mut self) {
         self.pulse.end();
+        if let Some(entry) = &mut self.entry
+            && !self.has_ended
+            && !self.body.is_end_stream()
+        {
+            entry.cut_off("caller");
+        }
     }
 }
 
@@ -253,11 +282,18 @@ impl Body for Returned {
         }
         match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Err(error)) => {
+                self.has_ended = true;
+                if let Some(entry) = &mut self.entry {
+                    entry.cut_off("upstream");
+                }
                 self.broken = Some(error);
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            frame => Poll::Ready(frame),
+            frame => {
+                self.has_ended |= frame.is_none();
+                Poll::Ready(frame)
+            }
         }
     }
 

@@ -100,7 +100,10 @@ where
                 Err(error) => Err(error),
             };
             match served {
-                Ok(response) => response.map(|body| Outbound::Layered(Box::pin(body))),
+                Ok(response) => match response.extensions().get().copied() {
+                    Some(refused) => answer::refused(refused, response.map(drop)),
+                    None => response.map(|body| Outbound::Layered(Box::pin(body))),
+                },
                 Err(error) => answer::failed(&error),
             }
         })
