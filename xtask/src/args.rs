@@ -20,7 +20,8 @@ usage: cargo xtask <command>
   prove proxy [--seed N] [--minutes N]
                          run the sidecar between upstreams and callers that fail in every way, and
                          check that each response belongs to its request; 10 minutes by default
-  ci                     fmt, tidy, clippy, features, docs, test: what a change must pass
+  web                    build the page into crates/redial-web/dist, with Node
+  ci                     fmt, tidy, web, clippy, features, docs, test: what a change must pass
   --help                 print this";
 
 /// A parsed command line.
@@ -53,6 +54,8 @@ pub enum Command {
     },
     /// Run a proof.
     Prove(Proof),
+    /// Build the page.
+    Web,
     /// Run every check.
     Ci,
 }
@@ -74,6 +77,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("setup", []) => Ok(Command::Setup),
         ("tidy", []) => Ok(Command::Tidy),
         ("features", []) => Ok(Command::Features),
+        ("web", []) => Ok(Command::Web),
         ("ci", []) => Ok(Command::Ci),
         ("bench", args) => Ok(Command::Bench { args: args.to_vec() }),
         ("fuzz", [target]) => Ok(Command::Fuzz { target: target.clone(), seconds: 60 }),
@@ -90,7 +94,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("test", [arg, ..]) => {
             Err(format!("unexpected argument `{arg}`: put arguments for the tests after `--`"))
         }
-        ("setup" | "tidy" | "features" | "ci", [arg, ..]) => {
+        ("setup" | "tidy" | "features" | "web" | "ci", [arg, ..]) => {
             Err(format!("unexpected argument `{arg}`: `{name}` takes none"))
         }
         _ => Err(format!("unknown command `{name}`")),

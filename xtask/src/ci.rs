@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::cargo::{cargo, run as succeed};
-use crate::{features, test, tidy};
+use crate::{features, test, tidy, web};
 
 /// Runs every stage and returns the exit code; the last line printed is the tests' count.
 pub fn run() -> Result<u8, String> {
@@ -21,6 +21,7 @@ fn check(clock: &mut Clock) -> Result<(), String> {
     const FIX: &str = "fix what it reports";
     clock.stage("fmt", || succeed(&mut cargo(["fmt", "--all", "--check"]), "run `cargo fmt`"))?;
     clock.stage("tidy", tidy::run)?;
+    clock.stage("web", web::verify)?;
     clock.stage("clippy", || {
         // Not `--all-targets`, which checks every library a second time, as a test without tests.
         let all =

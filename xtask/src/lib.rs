@@ -8,6 +8,7 @@
 //! - [`bench`]: how fast is it, beside its peers?
 //! - [`fuzz`]: can any input break a parser?
 //! - [`prove`]: does a promise hold under random faults?
+//! - [`web`]: which files does the page consist of, and are they built from its sources?
 //! - [`ci`]: may this change go in?
 //!
 //! It is a library so that its own tests, in `tests/it`, can call each part, and tests of other crates its servers.
@@ -17,18 +18,23 @@
 pub mod args;
 pub mod bench;
 pub mod cargo;
+pub mod chromium;
 pub mod ci;
 pub mod envoy;
 pub mod examples;
 pub mod features;
 pub mod fuzz;
+pub mod grpc;
 pub mod jobs;
 pub mod postgres;
 pub mod private;
 pub mod prometheus;
 pub mod prove;
+mod pypi;
 pub mod redis;
 pub mod setup;
 pub mod tally;
 pub mod test;
 pub mod tidy;
+pub mod up;
+pub mod web;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use xtask::args::{Command, USAGE, parse};
-use xtask::{bench, ci, features, fuzz, prove, setup, test, tidy};
+use xtask::{bench, ci, features, fuzz, prove, setup, test, tidy, web};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +41,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Bench { args } => bench::run(&args),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Command::Prove(proof) => prove::run(&proof),
+        Command::Web => web::build().map(|()| 0),
         Command::Ci => ci::run(),
     }
 }

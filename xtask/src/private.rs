@@ -149,7 +149,7 @@ fn id(args: &[&str]) -> Option<u32> {
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
-fn make_folder(name: &str) -> Result<PathBuf, String> {
+pub(crate) fn make_folder(name: &str) -> Result<PathBuf, String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);

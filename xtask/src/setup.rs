@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{shown, status};
-use crate::envoy;
+use crate::{envoy, grpc};
 
 /// What a tool is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,20 @@ pub const TOOLS: &[Tool] = &[
         service: None,
     },
     Tool {
+        package: "npm",
+        program: "npm",
+        why: "it installs what builds the page, and what tests it",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
+        package: "chromium",
+        program: "chromium",
+        why: "tests and benchmarks open the page in it",
+        used_by: &[Use::Test, Use::Bench],
+        service: None,
+    },
+    Tool {
         package: "curl",
         program: "curl",
         why: "tests of the sidecar use it as a client",
@@ -115,19 +129,20 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         package: "python3-pip",
         program: "pip3",
-        why: "tests install Envoy with it, and benchmarks install SimPy and retry libraries",
+        why: "tests install Envoy and gRPC with it, and benchmarks install SimPy and retry libraries",
         used_by: &[Use::Test, Use::Bench],
         service: None,
     },
 ];
 
-/// Installs every missing tool, and Envoy.
+/// Installs every missing tool, Envoy and gRPC.
 pub fn run() -> Result<(), String> {
     let missing = missing(TOOLS.iter());
     if !missing.is_empty() {
         install(&missing)?;
     }
     envoy::install()?;
+    grpc::install()?;
     println!("everything is installed");
     Ok(())
 }

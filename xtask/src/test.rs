@@ -16,7 +16,7 @@ use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
 use crate::tally::Tally;
-use crate::{envoy, examples};
+use crate::{envoy, examples, grpc, up, web};
 
 /// Crates whose tests wait for processes, servers and timers most of the time. The tests of the others compute, or load the
 /// machine (redial-proxy has 10,000 callers), and run one crate after the other.
@@ -63,6 +63,9 @@ impl fmt::Display for Report {
 /// Starts the servers, runs every test with the arguments `extra`, and stops the servers.
 pub fn run(extra: &[String]) -> Result<Report, String> {
     setup::try_for(Use::Test);
+    if let Err(message) = web::install() {
+        eprintln!("warning: {message}");
+    }
     let servers = Servers::start();
     let mut report = Report::default();
     let (programs, built) = build()?;
@@ -90,6 +93,7 @@ struct Servers {
     redis: Option<Redis>,
     postgres: Option<Postgres>,
     envoy: Option<PathBuf>,
+    grpc: Option<PathBuf>,
 }
 
 impl Servers {
@@ -101,6 +105,7 @@ impl Servers {
             redis: or_warn(Redis::start()),
             postgres: or_warn(Postgres::start()),
             envoy: or_warn(envoy::install()),
+            grpc: or_warn(grpc::install()),
         }
     }
 
@@ -113,6 +118,9 @@ impl Servers {
         }
         if let Some(envoy) = &self.envoy {
             command.env(envoy::VARIABLE, envoy);
+        }
+        if let Some(grpc) = &self.grpc {
+            command.env(grpc::VARIABLE, grpc);
         }
     }
 }
@@ -144,6 +152,7 @@ impl Program {
         command.current_dir(self.folder()).env("CARGO_MANIFEST_DIR", self.folder());
         // What is after the dashes in a line for `cargo test` is for the program as well.
         command.args(extra.iter().filter(|arg| *arg != "--")).stdin(Stdio::null());
+        command.env(up::VARIABLE, root().join(target_dir()).join("debug/redial"));
         command.env(examples::VARIABLE, root().join(target_dir()).join("debug/examples"));
         servers.pass_to(&mut command);
         Job { name: format!("{} {}", self.package(), self.target), command }

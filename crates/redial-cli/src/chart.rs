@@ -1,9 +1,7 @@
 //! Charts of braille characters, each of which has two columns of four dots: a curve needs only a few lines.
 
-/// Characters across.
-pub const WIDTH: usize = 34;
-/// Values across: two to a character.
-pub const SAMPLES: usize = 2 * WIDTH;
+/// Values across a character.
+pub const DOTS_ACROSS: usize = 2;
 const DOTS_DOWN: usize = 4;
 /// A dotted line has a dot for one in so many samples.
 const DOTTED: usize = 4;
@@ -11,7 +9,7 @@ const DOTTED: usize = 4;
 /// Values over time.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a> {
-    /// From the left; may be fewer than [`SAMPLES`].
+    /// From the left, [`DOTS_ACROSS`] to a character; may be fewer than the chart has room for.
     pub values: &'a [f64],
     /// How it is drawn.
     pub mark: Mark,
@@ -44,19 +42,19 @@ impl Cell {
     }
 }
 
-/// Draws all series over each other. The first row is the top, which is the value `most`.
-pub fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]> {
-    let mut cells = vec![[Cell::default(); WIDTH]; rows];
+/// Draws all series over each other, so many characters wide. The first row is the top, which is the value `most`.
+pub fn draw(series: &[Series<'_>], most: f64, rows: usize, width: usize) -> Vec<Vec<Cell>> {
+    let mut cells = vec![vec![Cell::default(); width]; rows];
     let levels = rows * DOTS_DOWN;
     for Series { values, mark } in series {
         let every = if *mark == Mark::Dotted { DOTTED } else { 1 };
-        for (x, value) in values.iter().take(SAMPLES).enumerate().step_by(every) {
+        for (x, value) in values.iter().take(width * DOTS_ACROSS).enumerate().step_by(every) {
             let height = (value / most * levels as f64).round().clamp(0.0, levels as f64) as usize;
             let lowest = if *mark == Mark::Area { 1 } else { height.max(1) };
             for level in lowest..=height {
                 let from_top = levels - level;
-                let cell = &mut cells[from_top / DOTS_DOWN][x / 2];
-                let dot = dot(x % 2, from_top % DOTS_DOWN);
+                let cell = &mut cells[from_top / DOTS_DOWN][x / DOTS_ACROSS];
+                let dot = dot(x % DOTS_ACROSS, from_top % DOTS_DOWN);
                 if *mark == Mark::Area {
                     cell.area |= dot;
                 } else {

@@ -9,24 +9,32 @@ use redial_policy::file::{File, Named, Route, Setting};
 use redial_policy::{Format, Note, NoteKind};
 use serde_json::{Map, Value, json};
 
-use crate::check::{formats, human, report::Report};
+use crate::check::report::{Asked, Report};
+use crate::check::{formats, human};
 use crate::failed::Failed;
 use crate::text::sanitise;
 
 /// Translate the retry config of another system into a Redial policy file
 #[derive(clap::Args)]
 #[command(after_help = "\
-Writes the policies to standard output, and to standard error which fields were kept, approximated or dropped. All
-retry configs that are found are translated, of any known system. Limits that count retries become limits that count
+Writes the policies to standard output, and to standard error which fields were kept, approximated or dropped. All \
+retry configs that are found are translated, of any known system. Limits that count retries become limits that count \
 attempts.
 
 Exit codes: 0 translated, 1 something was lost and --strict was given, 2 something could not be read.
 
 Examples:
-  redial import virtual-service.yaml                  an Istio config as a policy
-  redial import k8s/ -o retry.toml                    everything in a directory
-  redial import service-config.json --from grpc       a known format
-  redial import application.yml --json                the policies and the report, for a program")]
+  # a config to import
+  redial presets web > retry.toml
+  redial export retry.toml --to istio -o istio.yaml
+  # the same as a policy
+  redial import istio.yaml
+  # everything in a directory
+  redial import . -o all.toml
+  # a known format
+  redial import istio.yaml --from istio
+  # the policies and the report, for a program
+  redial import istio.yaml --json")]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     input: Input,
@@ -37,14 +45,17 @@ pub(crate) struct ImportArgs {
 #[command(after_help = "\
 Writes the config to standard output, and to standard error which fields were kept, approximated or dropped.
 
-Exit codes: 0 translated, 1 something was lost and --strict was given, 2 something could not be read or cannot be
+Exit codes: 0 translated, 1 something was lost and --strict was given, 2 something could not be read or cannot be \
 expressed in that system.
 
 Examples:
-  redial export retry.toml --to envoy                 routes and clusters for Envoy
-  redial export retry.toml --to grpc -o service.json  a service config
-  redial export retry.toml --to istio --strict        fail if anything is lost
-  redial export grpc.json --from grpc --to envoy      from one system to another")]
+  redial presets web > retry.toml
+  # routes and clusters for Envoy
+  redial export retry.toml --to envoy
+  # a service config
+  redial export retry.toml --to grpc -o service.json
+  # from one system to another
+  redial export service.json --from grpc --to envoy")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     input: Input,
@@ -91,7 +102,8 @@ pub(crate) fn export(args: &ExportArgs, out: &mut impl Write) -> Result<(), Fail
 
 /// The policies of a file, under valid and unique names. Redial's own files are read without loss.
 fn read(input: &Input) -> Result<(File, Account), Failed> {
-    let report = Report::read(std::slice::from_ref(&input.file), input.from);
+    let asked = Asked { format: input.from, skips_unknown: false };
+    let report = Report::read(std::slice::from_ref(&input.file), asked);
     human::problems(&report)?;
     if !report.problems.is_empty() {
         return Err(Failed::Reported(2));

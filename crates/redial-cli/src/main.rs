@@ -15,15 +15,17 @@ mod proxy;
 mod queue;
 mod run;
 mod schema;
+mod shell;
 mod sim;
 mod stderr;
 mod terminal;
 mod text;
+mod up;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failed::Failed;
 
@@ -38,6 +40,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Check(Box<check::Args>),
+    Completions(shell::CompletionsArgs),
     Demo(Box<demo::Args>),
     Doctor(Box<doctor::Args>),
     Dlq(queue::dead::Args),
@@ -46,18 +49,21 @@ enum Command {
     #[command(hide = true)]
     Guard(guard::Args),
     Import(convert::ImportArgs),
+    Man(shell::ManArgs),
     Presets(presets::Args),
     Proxy(proxy::Args),
     Queue(queue::Args),
     Run(Box<run::Args>),
     Schema(schema::Args),
     Sim(Box<sim::Args>),
+    Up(Box<up::Args>),
 }
 
 fn main() -> ExitCode {
     let mut out = Stdout { out: io::stdout().lock(), is_closed: false };
     let done = match Args::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
+        Command::Completions(args) => shell::completions(&args, Args::command(), &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
         Command::Dlq(args) => queue::dead::run(&args, &mut out),
@@ -65,12 +71,14 @@ fn main() -> ExitCode {
         Command::Export(args) => convert::export(&args, &mut out),
         Command::Guard(args) => guard::run(&args).map_err(Failed::from),
         Command::Import(args) => convert::import(&args, &mut out),
+        Command::Man(args) => shell::man(&args, Args::command(), &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Proxy(args) => proxy::run(&args, &mut out),
         Command::Queue(args) => queue::run(&args, &mut out),
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),
+        Command::Up(args) => up::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,11 +17,16 @@ const WIDTH: usize = 82;
 
 /// List the policy presets, and the worst case of one call under each
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  redial presets                      all presets, with their worst cases
-  redial presets web > web.toml       one preset as a policy file, to edit
-  redial presets --json               all presets, for a program
-  redial presets --peers              the defaults of other systems, to compare with (--policy peer:NAME)")]
+#[command(after_help = "\
+Examples:
+  # all presets, with their worst cases
+  redial presets
+  # one preset as a policy file, to edit
+  redial presets web > web.toml
+  # all presets, for a program
+  redial presets --json
+  # the defaults of other systems, for --policy peer:NAME
+  redial presets --peers")]
 pub(crate) struct Args {
     /// Print this preset as a policy file
     #[arg(value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]

@@ -1,28 +1,32 @@
 //! How wide output may be, and whether it may have colours.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use crate::text;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Terminal {
     pub(crate) width: usize,
+    pub(crate) height: usize,
     pub(crate) has_colours: bool,
     /// Whether lines that are wider than `width` would be broken. Those of a file are not.
     pub(crate) is_bounded: bool,
 }
 
 const DEFAULT_WIDTH: usize = 100;
+const DEFAULT_HEIGHT: usize = 24;
 
 impl Terminal {
     pub(crate) fn of_stdout() -> Self {
-        let width = terminal_size::terminal_size_of(io::stdout()).map(|(it, _)| usize::from(it.0));
+        let size = terminal_size::terminal_size_of(io::stdout());
+        let width = size.map(|(it, _)| usize::from(it.0));
         // Set for programs whose output a pager shows.
         let from_environment = || env::var("COLUMNS").ok()?.parse().ok();
         let bound: Option<usize> = width.or_else(from_environment);
         Self {
             width: bound.unwrap_or(DEFAULT_WIDTH).clamp(40, 240),
+            height: size.map_or(DEFAULT_HEIGHT, |(_, it)| usize::from(it.0)),
             has_colours: has_colours(&io::stdout()),
             is_bounded: bound.is_some(),
         }
@@ -48,8 +52,35 @@ impl Terminal {
         text::fill(pieces, "  ", width).join("\n")
     }
 
+    /// The width of running text: long lines are hard to read.
+    pub(crate) fn prose_width(self) -> usize {
+        self.width.min(DEFAULT_WIDTH)
+    }
+
     pub(crate) fn wrap(self, text: &str) -> String {
-        text::wrap(text, self.width.min(DEFAULT_WIDTH)).join("\n")
+        text::wrap(text, self.prose_width()).join("\n")
+    }
+
+    /// Wraps a text that comes after `before` columns, only if lines would be broken otherwise.
+    pub(crate) fn wrap_after(self, before: usize, text: &str) -> String {
+        if !self.is_bounded {
+            return text.to_owned();
+        }
+        text::wrap(text, self.width.saturating_sub(before).max(20)).join("\n")
+    }
+
+    /// A name and a text per row. The texts are aligned, and continue below themselves.
+    pub(crate) fn rows(self, rows: &[(String, String)], out: &mut impl Write) -> io::Result<()> {
+        let names = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let width = if self.is_bounded { self.width } else { usize::MAX };
+        for (name, text) in rows {
+            let mut name = name.as_str();
+            for line in text::wrap(text, width.saturating_sub(names + 2).max(20)) {
+                writeln!(out, "{name:<names$}  {line}")?;
+                name = "";
+            }
+        }
+        Ok(())
     }
 }
 

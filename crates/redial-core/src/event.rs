@@ -75,6 +75,11 @@ pub enum Event {
         /// The header or trailer that carried it.
         field: &'static str,
     },
+    /// The hint was read, although no standard allows its value. Other events report what became of it.
+    HintNonstandard {
+        /// The header that carried it.
+        field: &'static str,
+    },
 }
 
 /// The call that an event belongs to.

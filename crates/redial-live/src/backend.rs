@@ -26,6 +26,8 @@ pub struct Backend {
     begins: VecDeque<Nanos>,
     queue: usize,
     service: Time,
+    /// Every request takes this many times as long.
+    slowness: f64,
     outages: Outages,
     work: Stream,
     failures: Stream,
@@ -54,10 +56,16 @@ impl Backend {
             begins: VecDeque::new(),
             queue: backend.queue as usize,
             service: backend.service.base,
+            slowness: 1.0,
             outages: Outages::new(scenario, BACKEND),
             work: root.of(0),
             failures: root.of(1),
         }
+    }
+
+    /// Requests that start from now on take this many times as long.
+    pub fn slow_down(&mut self, slowness: f64) {
+        self.slowness = slowness.max(0.0);
     }
 
     /// A request arrives.
@@ -76,7 +84,7 @@ impl Backend {
             }
             self.begins.push_back(begin);
         }
-        let work = self.service.draw(&mut self.work);
+        let work = (self.service.draw(&mut self.work) as f64 * self.slowness) as Nanos;
         let done = self.capacity.done(begin, self.capacity.service_time(work, begin));
         self.busy.push(Reverse(done));
         Answer::DoneAt(done)

@@ -36,7 +36,7 @@ async fn closed<C: Caller>(
     let mut stream = shared.stream(number);
     // As if the loop had been running for long.
     let mut next = think.residual(&mut stream);
-    while next < shared.scenario().duration {
+    while shared.is_running(next) {
         shared.wait_until(next).await;
         let over = call(&shared, &pool, &*caller).await;
         next = over + think.draw(&mut stream);
@@ -79,7 +79,9 @@ pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
 async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
     let started = shared.now();
     shared.record.begun(started);
-    let succeeded = caller.call(Client::new(Arc::clone(pool))).await;
+    let client = Client::new(Arc::clone(pool));
+    let succeeded = caller.call(client.clone()).await;
+    client.ended(succeeded);
     let now = shared.now();
     shared.record.ended(started, now, succeeded);
     now

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use redial_core::Nanos;
+use redial_core::{NEVER, Nanos};
 use tokio::time::sleep_until;
 
 /// Time since the start of the run.
@@ -22,6 +22,9 @@ impl Clock {
 
     /// Tokio's timer rounds up to its next millisecond.
     pub(crate) async fn sleep_until(self, at: Nanos) {
-        sleep_until((self.0 + Duration::from_nanos(at)).into()).await;
+        match self.0.checked_add(Duration::from_nanos(at)).filter(|_| at != NEVER) {
+            Some(at) => sleep_until(at.into()).await,
+            None => std::future::pending().await,
+        }
     }
 }

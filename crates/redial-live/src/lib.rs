@@ -9,6 +9,7 @@
 //!   are where their crates are dependencies.
 //! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
 //! - [`serve`]: only the server, for callers in another process.
+//! - [`EndlessServer`] and [`EndlessCallers`]: traffic to watch, with faults that are switched on while it runs.
 //! - [`Live`]: the results. There are no figures when the load generator was the bottleneck.
 //!
 //! ```
@@ -33,6 +34,8 @@ mod caller;
 mod callers;
 mod clock;
 mod cpu;
+mod endless;
+mod fault;
 mod figures;
 mod lag;
 mod live;
@@ -44,8 +47,13 @@ mod serving;
 mod setting;
 mod shared;
 
+/// The scenario of `redial demo` and `redial up`: a blip after which a naive loop does not recover.
+pub const DEMO: &str = include_str!("demo.toml");
+
 pub use backend::{Answer, Backend};
 pub use caller::{Caller, Naive, Once, Redial};
+pub use endless::{EndlessCallers, EndlessServer};
+pub use fault::Fault;
 pub use figures::Refusal;
 pub use lag::{Lag, Late};
 pub use live::{Live, Running, run, start};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
-use redial_core::Nanos;
+use redial_core::{NEVER, Nanos};
 use redial_sim::measure::Run;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -144,12 +144,17 @@ impl Live {
         if self.log.broken > 0 {
             return Err(Refusal::Broken(self.log.broken));
         }
-        Ok(figures::of(self.setting().scenario(), &self.log))
+        Ok(self.measured())
+    }
+
+    /// The figures of the run, also if the load generator was the bottleneck and they are about the generator too.
+    pub fn measured(&self) -> Run {
+        figures::of(self.setting().scenario(), &self.log)
     }
 }
 
 /// Starts the callers' thread.
-fn spawn<C: Caller>(
+pub(crate) fn spawn<C: Caller>(
     shared: Arc<Shared>,
     pool: Arc<Pool>,
     instances: Vec<Arc<C>>,
@@ -158,7 +163,10 @@ fn spawn<C: Caller>(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let work = move || {
         runtime.block_on(async move {
-            let over = shared.scenario().duration + shared.setting.drain;
+            let over = match shared.setting.is_endless {
+                true => NEVER,
+                false => shared.scenario().duration + shared.setting.drain,
+            };
             let calls = callers::run(Arc::clone(&shared), pool, instances);
             let probe = shared.probe();
             // An error means that the handle was dropped, which also stops the run.

@@ -4,8 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redial_core::Nanos;
 
 /// Records events as they happen. Times are since the start of the run.
-#[derive(Debug, Default)]
-pub struct Record(Mutex<Log>);
+#[derive(Debug)]
+pub struct Record {
+    log: Mutex<Log>,
+    is_kept: bool,
+}
 
 /// The recorded events, each list in the order of recording.
 #[derive(Clone, Debug, Default)]
@@ -44,35 +47,50 @@ pub struct Ended {
     pub succeeded: bool,
 }
 
+impl Default for Record {
+    fn default() -> Self {
+        Self { log: Mutex::default(), is_kept: true }
+    }
+}
+
 impl Record {
+    /// Keeps nothing.
+    pub(crate) fn none() -> Self {
+        Self { log: Mutex::default(), is_kept: false }
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     /// A call begins.
     pub fn begun(&self, now: Nanos) {
-        self.log().begun.push(now);
+        self.add(|log| log.begun.push(now));
     }
 
     /// An attempt arrives at the backend; 1 is the first of its call.
     pub fn attempt(&self, now: Nanos, number: u32) {
-        self.log().attempts.push(Arrived { at: now, number });
+        self.add(|log| log.attempts.push(Arrived { at: now, number }));
     }
 
     /// The backend refuses an attempt.
     pub fn refused(&self, now: Nanos) {
-        self.log().refused.push(now);
+        self.add(|log| log.refused.push(now));
     }
 
     /// The backend finishes an attempt.
     pub fn served(&self, now: Nanos) {
-        self.log().served.push(now);
+        self.add(|log| log.served.push(now));
     }
 
     /// An attempt found no connection.
     pub fn broken(&self) {
-        self.log().broken += 1;
+        self.add(|log| log.broken += 1);
     }
 
     /// A call that began at `started` is over.
     pub fn ended(&self, started: Nanos, now: Nanos, succeeded: bool) {
-        self.log().ended.push(Ended { started, at: now, succeeded });
+        self.add(|log| log.ended.push(Ended { started, at: now, succeeded }));
     }
 
     /// Reads the events. Server and callers are blocked meanwhile.
@@ -84,8 +102,14 @@ impl Record {
         mem::take(&mut self.log())
     }
 
+    fn add(&self, event: impl FnOnce(&mut Log)) {
+        if self.is_kept {
+            event(&mut self.log());
+        }
+    }
+
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,23 +1,32 @@
 use std::collections::HashMap;
-use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
+use std::net::{self, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::{error, fmt, io};
 
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
+use hyper::header::{HeaderValue, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use redial_core::Nanos;
+use redial_sim::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::backend::{Answer, Backend};
+use crate::fault::Fault;
 use crate::shared::Shared;
+
+/// The stream of faults that are switched on; those before it are the backend's.
+const FAULTS: u64 = 2;
+
+/// Paths that begin like this are answered with a 410, as by a receiver that was removed.
+const GONE: &str = "/gone";
 
 /// A server on loopback, on its own thread. It stops when dropped.
 #[derive(Debug)]
@@ -30,15 +39,22 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let listener = net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new(ServerState {
-            service: Mutex::new((Backend::new(&shared.setting), HashMap::new())),
+            service: Mutex::new(ServiceState {
+                backend: Backend::new(&shared.setting),
+                attempts: HashMap::new(),
+                faults: Stream::new(shared.setting.seed).of(FAULTS),
+            }),
             shared: Arc::clone(shared),
         });
         let serve = move || {
             runtime.block_on(async move {
+                // Fails only without a reactor, which this runtime has.
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
                 tokio::spawn(probe(Arc::clone(&state.shared)));
                 tokio::spawn(accept(listener, state));
                 // An error means that the handle was dropped, which also stops the server.
@@ -66,9 +82,53 @@ impl Drop for Server {
 
 /// The state that all connections share.
 struct ServerState {
-    /// The backend, and how many attempts of each call have arrived.
-    service: Mutex<(Backend, HashMap<u64, u32>)>,
+    service: Mutex<ServiceState>,
     shared: Arc<Shared>,
+}
+
+struct ServiceState {
+    backend: Backend,
+    /// How many attempts of each call have arrived, if they are recorded.
+    attempts: HashMap<u64, u32>,
+    /// Which requests a fault hits.
+    faults: Stream,
+}
+
+/// What a caller gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    DoneAt(Nanos),
+    /// The work is done then, and the connection breaks.
+    LostAt(Nanos),
+    Refused,
+    Limited,
+    /// The receiver was removed.
+    Gone,
+}
+
+impl ServiceState {
+    fn arrive(&mut self, now: Nanos, fault: Option<Fault>) -> Reply {
+        self.backend.slow_down(if let Some(Fault::Slow(slowness)) = fault {
+            slowness
+        } else {
+            1.0
+        });
+        match fault {
+            Some(Fault::Down) => return Reply::Refused,
+            Some(Fault::Failing(share)) if self.faults.chance(share) => return Reply::Refused,
+            Some(Fault::Limiting(share)) if self.faults.chance(share) => return Reply::Limited,
+            _ => {}
+        }
+        match (self.backend.arrive(now), fault) {
+            (Answer::Refused, _) => Reply::Refused,
+            (Answer::DoneAt(done), Some(Fault::LosingReplies(share)))
+                if self.faults.chance(share) =>
+            {
+                Reply::LostAt(done)
+            }
+            (Answer::DoneAt(done), _) => Reply::DoneAt(done),
+        }
+    }
 }
 
 async fn probe(shared: Arc<Shared>) {
@@ -98,33 +158,57 @@ async fn serve(stream: TcpStream, state: Arc<ServerState>) {
     }
 }
 
+/// Breaks the connection of a request.
+#[derive(Debug)]
+struct Lost;
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the response is lost")
+    }
+}
+
+impl error::Error for Lost {}
+
 async fn answer(
     request: Request<Incoming>,
     state: &ServerState,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
+) -> Result<Response<Empty<Bytes>>, Lost> {
     let shared = &state.shared;
     let call = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
-    let answer = {
+    let reply = if request.uri().path().starts_with(GONE) {
+        Reply::Gone
+    } else {
         let mut service = state.service.lock().unwrap_or_else(PoisonError::into_inner);
-        let (backend, attempts) = &mut *service;
-        let number = attempts.entry(call).or_default();
-        *number += 1;
         // Read under the lock, so that time does not go back for the backend.
         let now = shared.now();
-        shared.record.attempt(now, *number);
-        let answer = backend.arrive(now);
-        if answer == Answer::Refused {
+        if shared.record.is_kept() {
+            let number = service.attempts.entry(call).or_default();
+            *number += 1;
+            shared.record.attempt(now, *number);
+        }
+        let reply = service.arrive(now, shared.switch.at(now).map(|(fault, _)| fault));
+        if reply == Reply::Refused {
             shared.record.refused(now);
         }
-        answer
+        reply
     };
     let mut response = Response::new(Empty::new());
-    match answer {
-        Answer::DoneAt(done) => {
+    match reply {
+        Reply::DoneAt(done) => {
             shared.wait_until(done).await;
             shared.record.served(shared.now());
         }
-        Answer::Refused => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
+        Reply::LostAt(done) => {
+            shared.wait_until(done).await;
+            return Err(Lost);
+        }
+        Reply::Refused => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
+        Reply::Gone => *response.status_mut() = StatusCode::GONE,
+        Reply::Limited => {
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
     }
     Ok(response)
 }

@@ -14,6 +14,8 @@ pub struct Setting {
     pub(crate) timeout: Option<Nanos>,
     pub(crate) drain: Nanos,
     pub(crate) seed: u64,
+    /// Whether calls go on after the duration of the scenario. Then nothing is recorded.
+    pub(crate) is_endless: bool,
 }
 
 /// Why a run is not possible.
@@ -43,7 +45,8 @@ impl Setting {
         match unsupported(scenario) {
             Some((path, can)) => Err(Error::Unsupported { path, can }),
             None => {
-                Ok(Self { scenario: scenario.clone(), timeout: None, drain: 60 * SECOND, seed: 1 })
+                let (scenario, drain) = (scenario.clone(), 60 * SECOND);
+                Ok(Self { scenario, timeout: None, drain, seed: 1, is_endless: false })
             }
         }
     }
@@ -61,6 +64,10 @@ impl Setting {
     /// The seed of the callers and the backend. Network and threads are not seeded.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    pub(crate) fn endless(self) -> Self {
+        Self { is_endless: true, ..self }
     }
 
     /// The scenario.

@@ -2,6 +2,7 @@ use redial_core::Nanos;
 use redial_sim::{Scenario, Stream};
 
 use crate::clock::Clock;
+use crate::fault::Switch;
 use crate::lag::Lag;
 use crate::record::Record;
 use crate::setting::Setting;
@@ -17,11 +18,14 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) record: Record,
     pub(crate) lag: Lag,
+    pub(crate) switch: Switch,
 }
 
 impl Shared {
     pub(crate) fn new(setting: Setting) -> Self {
-        Self { setting, clock: Clock::start(), record: Record::default(), lag: Lag::default() }
+        let record = if setting.is_endless { Record::none() } else { Record::default() };
+        let (lag, switch) = (Lag::default(), Switch::default());
+        Self { setting, clock: Clock::start(), record, lag, switch }
     }
 
     pub(crate) fn scenario(&self) -> &Scenario {
@@ -32,15 +36,25 @@ impl Shared {
         self.clock.now()
     }
 
+    /// Whether calls begin at this time.
+    pub(crate) fn is_running(&self, at: Nanos) -> bool {
+        self.setting.is_endless || at < self.scenario().duration
+    }
+
     /// Waits, and records the lag.
     pub(crate) async fn wait_until(&self, at: Nanos) {
         self.clock.sleep_until(at).await;
-        self.lag.woke(at, self.now());
+        if !self.setting.is_endless {
+            self.lag.woke(at, self.now());
+        }
     }
 
     /// Wakes every few milliseconds, so that lag is noticed while callers wait inside the timers of a retry
     /// library.
     pub(crate) async fn probe(&self) {
+        if self.setting.is_endless {
+            return std::future::pending().await;
+        }
         let mut at = self.now();
         loop {
             at = (at + PROBE_INTERVAL).max(self.now());

@@ -1,3 +1,5 @@
+use redial_core::Policy;
+
 use crate::rules::Rule;
 use crate::source::Place;
 
@@ -49,4 +51,6 @@ pub struct Finding {
     pub message: String,
     /// How to fix it.
     pub help: String,
+    /// The policy that the help produces, if it changes nothing else.
+    pub fix: Option<Box<Policy>>,
 }

@@ -3,8 +3,9 @@ use std::path::Path;
 
 use crate::file::{MOST_POLICIES, fields};
 use crate::finding::Finding;
-use crate::format::Format;
+use crate::format::{Format, misspelt};
 use crate::found::Found;
+use crate::further;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::{Node, Value};
 
@@ -113,8 +114,17 @@ impl Inputs {
     pub fn read(&self, asked: Option<Format>) -> Reading {
         let mut reading = Reading::default();
         let is_asked = |format: &Format| asked.is_none_or(|asked| asked == *format);
-        for format in Format::ALL.into_iter().filter(is_asked) {
-            format.read(&self.documents, &mut reading);
+        let read = |documents: &[Document], reading: &mut Reading| {
+            for format in Format::ALL.into_iter().filter(is_asked) {
+                format.read(documents, reading);
+            }
+        };
+        read(&self.documents, &mut reading);
+        further::add(&self.documents, read, &mut reading);
+        for document in &self.documents {
+            for format in Format::ALL.into_iter().filter(is_asked) {
+                misspelt::find(document, format, &mut reading);
+            }
         }
         reading.bound();
         reading

@@ -4,17 +4,19 @@
 //! connections are few and short, and further ones wait.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use redial_policy::file::Address;
+use redial_policy::file::{Address, File};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -34,7 +36,8 @@ const HEAD: Duration = Duration::from_secs(1);
 /// From the connection to the last byte of the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-const PAGES: &str = "/metrics, /healthz, /readyz, /config, /budgets and /breakers";
+/// Before the command for a breaker.
+const BREAKERS: &str = "/breakers/";
 
 /// The listener, which accepts no connections yet.
 pub(crate) struct Admin {
@@ -56,19 +59,20 @@ impl Admin {
     }
 }
 
-struct Pages {
+/// The pages of the admin interface, for a program that serves them itself. They outlive the proxy.
+#[derive(Clone)]
+pub struct AdminPages(Arc<Inner>);
+
+struct Inner {
     control: Arc<Control>,
     metrics: Mutex<Metrics>,
-    /// Whether callers connect by TCP, as a web page could make a browser do.
-    is_tcp: bool,
 }
 
 /// Serves until it is dropped.
-pub(crate) async fn serve(admin: Admin, control: Arc<Control>) {
+pub(crate) async fn serve(admin: Admin, pages: AdminPages) {
+    // A web page could make a browser connect by TCP.
     let is_tcp = matches!(admin.address, Address::Tcp(_));
     let Ok(socket) = admin.socket.listen() else { return };
-    let metrics = Mutex::new(Metrics::new());
-    let pages = Arc::new(Pages { control, metrics, is_tcp });
     let mut connections = JoinSet::new();
     loop {
         while connections.len() >= MOST {
@@ -76,7 +80,7 @@ pub(crate) async fn serve(admin: Admin, control: Arc<Control>) {
         }
         match socket.accept().await {
             Ok(socket) => {
-                connections.spawn(timeout(TIMEOUT, serve_one(socket, Arc::clone(&pages))));
+                connections.spawn(timeout(TIMEOUT, serve_one(socket, pages.clone(), is_tcp)));
             }
             // Most likely too many open files, which passes.
             Err(_) => sleep(Duration::from_millis(100)).await,
@@ -85,10 +89,10 @@ pub(crate) async fn serve(admin: Admin, control: Arc<Control>) {
     }
 }
 
-async fn serve_one(socket: AcceptedSocket, pages: Arc<Pages>) {
+async fn serve_one(socket: AcceptedSocket, pages: AdminPages, is_tcp: bool) {
     let Ok(socket) = socket.join() else { return };
     let service = service_fn(|request| {
-        let response = pages.respond(&request);
+        let response = pages.guarded(&request, is_tcp).map(Outbound::Text);
         async { Ok::<_, Infallible>(response) }
     });
     // One response per connection: idle ones would keep others waiting. A client notices if it breaks.
@@ -100,59 +104,87 @@ async fn serve_one(socket: AcceptedSocket, pages: Arc<Pages>) {
         .await;
 }
 
-impl Pages {
-    fn respond(&self, request: &Request<Incoming>) -> Response<Outbound> {
-        if self.is_tcp && !names_this_machine(request.headers()) {
-            let why = "the Host header must be localhost or a loopback address";
-            return error(StatusCode::FORBIDDEN, why);
+impl AdminPages {
+    /// The paths of the pages. Breakers are changed below the last one: `/breakers/UPSTREAM/ENDPOINT/open`.
+    pub const PATHS: [&str; 6] =
+        ["/metrics", "/healthz", "/readyz", "/config", "/budgets", "/breakers"];
+
+    pub(crate) fn new(control: Arc<Control>, metrics: Metrics) -> Self {
+        Self(Arc::new(Inner { control, metrics: Mutex::new(metrics) }))
+    }
+
+    /// The file that is in use.
+    pub fn file(&self) -> File {
+        self.0.control.shared.world.load().file.clone()
+    }
+
+    /// Responds as on the listener. The program decides which requests are let in.
+    pub fn respond(&self, method: &Method, path: &str) -> Response<Bytes> {
+        if let Some(command) = path.strip_prefix(BREAKERS) {
+            return self.set_breaker(command, method);
         }
-        let path = request.uri().path();
-        if let Some(command) = path.strip_prefix("/breakers/") {
-            return self.set_breaker(command, request);
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        if !matches!(*method, Method::GET | Method::HEAD) {
             return only("GET, HEAD", "only GET is allowed");
         }
-        let world = self.control.shared.world.load();
+        let shared = &self.0.control.shared;
+        let world = shared.world.load();
         match path {
             "/metrics" => self.metrics(),
             "/healthz" => json(StatusCode::OK, &json!({ "status": "ok" })),
-            "/readyz" if self.control.shared.drain.has_started() => {
+            "/readyz" if shared.drain.has_started() => {
                 error(StatusCode::SERVICE_UNAVAILABLE, "the proxy is draining")
             }
             "/readyz" => json(StatusCode::OK, &json!({ "status": "ready" })),
             "/config" => json(StatusCode::OK, &state::config(&world)),
             "/budgets" => json(StatusCode::OK, &state::budgets(&world)),
             "/breakers" => json(StatusCode::OK, &state::breakers(&world)),
-            _ => error(StatusCode::NOT_FOUND, &format!("no such page: there are {PAGES}")),
+            _ => error(
+                StatusCode::NOT_FOUND,
+                &format!("no such page: there are {}", Self::PATHS.join(", ")),
+            ),
         }
     }
 
-    fn metrics(&self) -> Response<Outbound> {
-        let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = metrics.render(&self.control.shared);
-        let mut response = Response::new(Outbound::Text(text.into()));
+    /// Responds to a request that any program of this machine may have sent.
+    fn guarded(&self, request: &Request<Incoming>, is_tcp: bool) -> Response<Bytes> {
+        if is_tcp && !names_this_machine(request.headers()) {
+            let why = "the Host header must be localhost or a loopback address";
+            return error(StatusCode::FORBIDDEN, why);
+        }
+        // A page in a browser can send a POST to any address, but not without this header.
+        if *request.method() == Method::POST && request.headers().contains_key(header::ORIGIN) {
+            return error(StatusCode::FORBIDDEN, "requests of web pages are not allowed");
+        }
+        self.respond(request.method(), request.uri().path())
+    }
+
+    fn metrics(&self) -> Response<Bytes> {
+        let mut metrics = self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = metrics.render(&self.0.control.shared);
+        let mut response = Response::new(text.into());
         let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
 
     /// Opens or resets a breaker: `UPSTREAM/ENDPOINT/open`.
-    fn set_breaker(&self, command: &str, request: &Request<Incoming>) -> Response<Outbound> {
-        if *request.method() != Method::POST {
+    fn set_breaker(&self, command: &str, method: &Method) -> Response<Bytes> {
+        if *method != Method::POST {
             return only("POST", "only POST is allowed");
         }
-        // A page in a browser can send a POST to any address, but not without this header.
-        if request.headers().contains_key(header::ORIGIN) {
-            return error(StatusCode::FORBIDDEN, "requests of web pages are not allowed");
-        }
-        match state::set_breaker(&self.control.shared.world.load(), command) {
+        match state::set_breaker(&self.0.control.shared.world.load(), command) {
             Ok(breaker) => {
-                self.control.event("breaker", format!("{command} by hand"));
+                self.0.control.event("breaker", format!("{command} by hand"));
                 json(StatusCode::OK, &breaker)
             }
             Err(why) => error(StatusCode::NOT_FOUND, &why),
         }
+    }
+}
+
+impl fmt::Debug for AdminPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminPages").finish_non_exhaustive()
     }
 }
 
@@ -169,19 +201,19 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn json(status: StatusCode, value: &Value) -> Response<Outbound> {
-    let mut response = Response::new(Outbound::Text(format!("{value:#}\n").into()));
+fn json(status: StatusCode, value: &Value) -> Response<Bytes> {
+    let mut response = Response::new(format!("{value:#}\n").into());
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-fn error(status: StatusCode, why: &str) -> Response<Outbound> {
+fn error(status: StatusCode, why: &str) -> Response<Bytes> {
     json(status, &json!({ "error": why }))
 }
 
-fn only(methods: &'static str, why: &str) -> Response<Outbound> {
+fn only(methods: &'static str, why: &str) -> Response<Bytes> {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, why);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response

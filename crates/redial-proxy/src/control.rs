@@ -31,7 +31,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(shared: Arc<Shared>, doors: Doors, options: Options) -> Self {
-        let Options { sockets, source, log } = options;
+        let Options { sockets, source, log, .. } = options;
         let (changed, ended, listeners) = (Notify::new(), Notify::new(), Mutex::default());
         Self { shared, changed, ended, source, log, sockets, doors, listeners }
     }

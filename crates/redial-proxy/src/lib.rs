@@ -42,7 +42,8 @@ mod tunnel;
 mod wire;
 mod world;
 
+pub use admin::AdminPages;
 pub use error::StartError;
-pub use options::{Line, Log, Options, Source};
+pub use options::{Line, Log, Options, RenderMetrics, Source};
 pub use proxy::Proxy;
 pub use sockets::Sockets;

@@ -1,6 +1,7 @@
 //! The page of metrics: those of the library for each upstream, and the proxy's own.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use metrics_exporter_prometheus::formatting::sanitize_label_value;
@@ -8,30 +9,42 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder
 use redial::telemetry::{self, Publisher, Registry};
 
 use crate::endpoint::Endpoint;
+use crate::options::RenderMetrics;
 use crate::shared::{Reloads, Shared};
 use crate::world::World;
 
-pub(crate) struct Metrics {
-    recorder: PrometheusRecorder,
-    publisher: Publisher,
+pub(crate) enum Metrics {
+    /// A recorder that only this page uses.
+    Own(Box<PrometheusRecorder>, Publisher),
+    /// The program has one for all of its metrics.
+    OfProgram(Arc<RenderMetrics>),
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(of_program: Option<Arc<RenderMetrics>>) -> Self {
+        of_program.map_or_else(Self::own, Self::OfProgram)
+    }
+
+    fn own() -> Self {
         let buckets = telemetry::buckets().into_iter();
         let exporter = buckets.fold(PrometheusBuilder::new(), |exporter, (name, bounds)| {
             // Fails only for empty buckets.
             let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
             set.unwrap_or_else(|_| PrometheusBuilder::new())
         });
-        Self { recorder: exporter.build_recorder(), publisher: Publisher::default() }
+        Self::Own(Box::new(exporter.build_recorder()), Publisher::default())
     }
 
     pub(crate) fn render(&mut self, shared: &Shared) -> String {
-        Registry::global().publish_to(&self.recorder, &mut self.publisher);
-        let handle = self.recorder.handle();
-        handle.run_upkeep();
-        let mut page = handle.render();
+        let mut page = match self {
+            Self::Own(recorder, publisher) => {
+                Registry::global().publish_to(&**recorder, publisher);
+                let handle = recorder.handle();
+                handle.run_upkeep();
+                handle.render()
+            }
+            Self::OfProgram(render) => render(),
+        };
         let world = shared.world.load();
         single(
             &mut page,

@@ -16,10 +16,15 @@ pub struct Options {
     pub source: Option<Source>,
     /// Receives the access log and events, on threads that serve no requests.
     pub log: Option<Arc<Log>>,
+    /// Renders all metrics of the process, if the program has a recorder of its own. The proxy adds those of endpoints.
+    pub metrics: Option<Arc<RenderMetrics>>,
 }
 
 /// Receives a line of log.
 pub type Log = dyn Fn(Line) + Send + Sync;
+
+/// Publishes and renders metrics in the text format of Prometheus.
+pub type RenderMetrics = dyn Fn() -> String + Send + Sync;
 
 /// Something to log.
 #[derive(Clone, Debug, PartialEq, Eq)]

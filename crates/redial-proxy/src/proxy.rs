@@ -9,10 +9,11 @@ use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::access::Access;
-use crate::admin::{self, Admin};
+use crate::admin::{self, Admin, AdminPages};
 use crate::control::Control;
 use crate::error::StartError;
 use crate::listen::Bound;
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::shared::{Drain, Reloads, Shared};
 use crate::store;
@@ -28,6 +29,7 @@ pub struct Proxy {
     /// The thread of everything that is not a request.
     tending: Option<JoinHandle<()>>,
     admin: Option<Address>,
+    pages: AdminPages,
 }
 
 impl Proxy {
@@ -66,9 +68,11 @@ impl Proxy {
             reloads: Reloads::default(),
         });
         let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, doors)| {
+            let metrics = Metrics::new(options.metrics.clone());
             let control = Arc::new(Control::new(Arc::clone(&shared), doors, options));
-            let tending = start_tending(Arc::clone(&control), admin)?;
-            Ok(Self { control, threads, tending: Some(tending), admin: address })
+            let pages = AdminPages::new(Arc::clone(&control), metrics);
+            let tending = start_tending(Arc::clone(&control), admin, pages.clone())?;
+            Ok(Self { control, threads, tending: Some(tending), admin: address, pages })
         });
         let proxy = started.map_err(|error| {
             // Threads that did start end again.
@@ -123,6 +127,11 @@ impl Proxy {
         self.admin.as_ref()
     }
 
+    /// The pages of the admin interface, for a program that serves them itself.
+    pub fn admin_pages(&self) -> AdminPages {
+        self.pages.clone()
+    }
+
     /// Fails readiness, stops accepting connections, lets requests in flight finish within the file's `drain`, and ends.
     pub fn drain(mut self) {
         self.control.shared.drain.start();
@@ -146,7 +155,11 @@ impl Drop for Proxy {
     }
 }
 
-fn start_tending(control: Arc<Control>, admin: Option<Admin>) -> io::Result<JoinHandle<()>> {
+fn start_tending(
+    control: Arc<Control>,
+    admin: Option<Admin>,
+    pages: AdminPages,
+) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("tend".to_owned()).spawn(move || {
         runtime.block_on(async {
@@ -154,7 +167,7 @@ fn start_tending(control: Arc<Control>, admin: Option<Admin>) -> io::Result<Join
             tokio::spawn(tend::watch(Arc::clone(&control)));
             tokio::spawn(tend::check(Arc::clone(&control)));
             if let Some(admin) = admin {
-                tokio::spawn(admin::serve(admin, Arc::clone(&control)));
+                tokio::spawn(admin::serve(admin, pages));
             }
             control.ended.notified().await;
         });

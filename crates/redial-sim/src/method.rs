@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Display};
 
+use redial_core::{MS, Nanos};
+
 use crate::cohort::Refused;
 use crate::measure::Run;
 use crate::report::count;
-use crate::scale_model::{self, ScaleModel};
+use crate::scale_model::{self, ScaleModel, scale_of};
 use crate::scenario::{guards_over_limit, in_flight_over_limit};
 use crate::simulate::Watch;
 use crate::{Scenario, Subject, cohort, exact};
@@ -23,7 +25,43 @@ pub enum Choice {
     Cohort,
     /// A scale model, with at most [`scale_model::MOST_CALLS`] in a run.
     Scale,
+    /// In a moment and in little memory, for a person who moves a slider: cohorts where they fit, else a scale model with
+    /// few calls.
+    Quick(Detail),
 }
+
+/// How much work [`Choice::Quick`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// For a picture that is replaced at once: longer ticks, fewer calls.
+    Coarse,
+    /// For figures.
+    Full,
+}
+
+impl Detail {
+    /// The most calls of a run that are followed one by one.
+    pub fn most_calls(self) -> f64 {
+        match self {
+            Self::Coarse => 20_000.0,
+            Self::Full => 100_000.0,
+        }
+    }
+
+    /// The longest tick of the cohorts. Amplification and success are the same with both; a peak is lower by a few
+    /// percent in long ticks.
+    fn longest_tick(self) -> Nanos {
+        match self {
+            Self::Coarse => 2 * MS,
+            Self::Full => cohort::LONGEST_TICK,
+        }
+    }
+}
+
+/// [`Choice::Quick`] has at most so many sets of guards, of two kilobytes each.
+const QUICK_GUARDS: f64 = 10_000.0;
+/// [`Choice::Quick`] keeps at most so many cells of cohorts, of up to 40 bytes each.
+const QUICK_CELLS: u64 = 1_000_000;
 
 /// [`Choice::Auto`] follows at most this many calls of a run one by one: about ten seconds of work.
 pub const MOST_CALLS_FOLLOWED: f64 = 3e7;
@@ -55,11 +93,15 @@ impl Choice {
                 Ok(Method::exact(scenario, subject, None::<Refused>))
             }
             Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
-            Self::Scale => Method::scale(scenario, subject, None),
+            Self::Scale => {
+                Method::scale(scenario, subject, scale_of(scenario, scale_model::MOST_CALLS), None)
+            }
+            Self::Quick(detail) => Method::quick(scenario, subject, detail),
             Self::Auto => match is_dense.then(model) {
                 Some(Ok(model)) => Ok(Method::cohort(model)),
                 refused if is_large => {
-                    Method::scale(scenario, subject, refused.and_then(Result::err))
+                    let k = scale_of(scenario, scale_model::MOST_CALLS);
+                    Method::scale(scenario, subject, k, refused.and_then(Result::err))
                 }
                 refused => Ok(Method::exact(scenario, subject, refused.and_then(Result::err))),
             },
@@ -117,12 +159,29 @@ impl<'a> Method<'a> {
         Self { model: Model::Cohort(Box::new(model)), notes: Vec::new() }
     }
 
+    /// Cohorts cost by the tick, and the exact engine by the call: a scenario with few calls is followed exactly.
+    fn quick(scenario: &'a Scenario, subject: &'a Subject, detail: Detail) -> Result<Self, String> {
+        let sets = f64::from(scenario.clients.instances) * f64::from(scenario.guards_each());
+        let for_guards = match scenario.keeps_state(&subject.policy) {
+            true => scale_model::round_up(sets / QUICK_GUARDS),
+            false => 1,
+        };
+        let k = scale_of(scenario, detail.most_calls()).max(for_guards);
+        if k == 1 {
+            return Self::scale(scenario, subject, k, None);
+        }
+        match cohort::Model::with_longest_tick(scenario, subject, detail.longest_tick()) {
+            Ok(model) if model.cells() <= QUICK_CELLS => Ok(Self::cohort(model)),
+            refused => Self::scale(scenario, subject, k, refused.err()),
+        }
+    }
+
     fn scale(
         scenario: &'a Scenario,
         subject: &'a Subject,
+        k: u32,
         why: Option<Refused>,
     ) -> Result<Self, String> {
-        let k = scale_model::scale_of(scenario, scale_model::MOST_CALLS);
         if k == 1 {
             can_follow(scenario, subject)?;
             return Ok(Self::exact(scenario, subject, why));

@@ -9,7 +9,7 @@ use std::thread;
 
 use redial_core::Nanos;
 
-pub use crate::method::{Choice, Engine, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
+pub use crate::method::{Choice, Detail, Engine, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
 
 use crate::measure::{Run, Summary, Usual};
 use crate::scale_model::{ScaleModel, scale_of};
@@ -90,6 +90,11 @@ pub fn simulate_all(
 /// What one attempt achieves when nothing is wrong. It is measured by a run without faults, which is shorter where
 /// there are many calls.
 pub fn usual_of(scenario: &Scenario, one_attempt: &Subject, seed: u64) -> Usual {
+    usual_with(scenario, one_attempt, seed, MOST_CALLS_OF_USUAL)
+}
+
+/// The same, with at most so many calls.
+fn usual_with(scenario: &Scenario, one_attempt: &Subject, seed: u64, most_calls: f64) -> Usual {
     let Some(rate) = scenario.rate() else { return Usual::default() };
     let enough = (ENOUGH_CALLS / rate * 1e9) as Nanos;
     let is_steady = !matches!(scenario.clients.arrivals, Arrivals::Ramp { .. });
@@ -98,9 +103,8 @@ pub fn usual_of(scenario: &Scenario, one_attempt: &Subject, seed: u64) -> Usual 
         Scenario { duration: scenario.duration.min(longest), ..scenario.without_faults() };
     // It is not part of the progress, so it is short.
     let auto = Choice::Auto.method(&healthy, one_attempt).ok();
-    let model =
-        || ScaleModel::new(&healthy, one_attempt, scale_of(&healthy, MOST_CALLS_OF_USUAL)).ok();
-    let outcomes = match auto.filter(|method| method.work() <= MOST_CALLS_OF_USUAL) {
+    let model = || ScaleModel::new(&healthy, one_attempt, scale_of(&healthy, most_calls)).ok();
+    let outcomes = match auto.filter(|method| method.work() <= most_calls) {
         Some(method) => Some(method.run(seed, &Watch::default()).outcomes),
         None => model().map(|model| model.run(seed, &Watch::default()).outcomes),
     };
@@ -129,6 +133,11 @@ pub(crate) fn turns<'a>(
         jobs.iter().position(is_like).unwrap_or_default()
     };
     let measure: Vec<usize> = jobs.iter().map(first_like).collect();
+    let most_of_usual = match settings.engine {
+        Choice::Quick(Detail::Coarse) => ENOUGH_CALLS / 4.0,
+        Choice::Quick(Detail::Full) => ENOUGH_CALLS,
+        _ => MOST_CALLS_OF_USUAL,
+    };
     let next = AtomicU64::new(0);
     let count = u64::from(settings.runs.max(1)) * jobs.len() as u64;
     // Memory grows with the runs that were made: a sweep that will be stopped may have ten billion.
@@ -145,8 +154,9 @@ pub(crate) fn turns<'a>(
                         (turn / jobs.len() as u64, (turn % jobs.len() as u64) as usize);
                     let seed = Stream::new(settings.seed).of(number).bits();
                     let (scenario, subject) = jobs[job];
-                    let usual = usual[measure[job]]
-                        .get_or_init(|| usual_of(scenario, &subject.one_attempt(), settings.seed));
+                    let usual = usual[measure[job]].get_or_init(|| {
+                        usual_with(scenario, &subject.one_attempt(), settings.seed, most_of_usual)
+                    });
                     let run = methods[job].run(seed, watch).compared(usual);
                     // It depends on when single calls began.
                     let is_counted = methods[job].engine() == Engine::Cohort;

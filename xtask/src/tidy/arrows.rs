@@ -20,6 +20,7 @@ const ARROWS: &[(&str, May)] = &[
     ("redial-live", May::Only(&["redial-core", "redial", "redial-sim"])),
     ("redial-queue", May::Only(&["redial-core", "redial", "redial-policy"])),
     ("redial-proxy", May::Only(&["redial-core", "redial", "redial-policy", "redial-queue"])),
+    ("redial-web", May::AllBut(&["redial-cli", "redial-bench", "xtask"])),
     ("redial-cli", May::AllBut(&["redial-bench", "xtask"])),
     ("redial-bench", May::AllBut(&["xtask"])),
     ("xtask", May::Only(&[])),

@@ -14,6 +14,7 @@ pub mod licences;
 mod links;
 mod markdown;
 mod marks;
+pub mod page;
 mod ratchet;
 mod rust;
 mod sidecar;
@@ -61,6 +62,7 @@ const CHECKS: &[Check] = &[
     links::check,
     dead::check,
     sidecar::check,
+    page::check,
 ];
 
 type MetadataCheck = fn(&Value, &Tree) -> Vec<Finding>;

@@ -16,6 +16,7 @@ fn each_command_is_known() {
     assert_eq!(check("setup"), Ok(Command::Setup));
     assert_eq!(check("tidy"), Ok(Command::Tidy));
     assert_eq!(check("features"), Ok(Command::Features));
+    assert_eq!(check("web"), Ok(Command::Web));
     assert_eq!(check("ci"), Ok(Command::Ci));
     assert_eq!(check("test"), Ok(Command::Test { extra: words("") }));
     assert_eq!(check("bench"), Ok(Command::Bench { args: words("") }));

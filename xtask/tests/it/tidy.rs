@@ -291,3 +291,43 @@ fn roots_of_targets() {
     check([("a/src/lib.rs", "")]).is(&["a/src/lib.rs:1: "]);
     check([("a/src/lib.rs", ""), ("a/Cargo.toml", "")]).is_empty();
 }
+
+#[test]
+fn the_built_page() {
+    const APP: &str = "crates/redial-web/app/src/main.ts";
+    const LOCK: &str = "crates/redial-web/app/package-lock.json";
+    const LICENCES: &str = "crates/redial-web/dist/licences.txt";
+    const SCRIPT: &str = "crates/redial-web/dist/app.js";
+    const SOURCES: &str = "crates/redial-web/dist/SOURCES";
+    let lock =
+        |version: &str| format!("\"node_modules/a\": {{\n      \"version\": \"{version}\"\n    }}");
+    let good = [(APP, "x"), (LOCK, &lock("1.0.0")), (LICENCES, "== a 1.0.0: MIT"), (SCRIPT, "x")];
+    let stored = tidy::page::manifest(&Tree::new(good));
+    let with = |at: usize, text: &str| {
+        let mut files = good;
+        files[at].1 = text;
+        check([files[0], files[1], files[2], files[3], (SOURCES, &stored)])
+    };
+    with(0, "x").is_empty();
+    with(0, "y").is(&["crates/redial-web/dist/SOURCES:1: the sources in app/ have changed"]);
+    with(3, "y").is(&["crates/redial-web/dist/SOURCES:3: dist/app.js is not what was built"]);
+    with(1, &lock("2.0.0")).is(&[
+        "crates/redial-web/dist/SOURCES:1: ",
+        "crates/redial-web/dist/licences.txt:1: a 1.0.0 is not in package-lock.json",
+    ]);
+    with(2, "== a 1.0.0: Proprietary").is(&[
+        "crates/redial-web/dist/SOURCES:5: dist/licences.txt is not what was built",
+        "crates/redial-web/dist/licences.txt:1: a has Proprietary, which we do not accept",
+    ]);
+    with(2, "").is(&[
+        "crates/redial-web/dist/SOURCES:5: ",
+        "crates/redial-web/dist/licences.txt:1: no licences of the packages in the page",
+    ]);
+    check([(APP, "x"), (LICENCES, "== a 1.0.0: MIT"), (LOCK, &lock("1.0.0"))]).is(&[
+        "crates/redial-web/dist/SOURCES:1: ",
+        "crates/redial-web/dist/SOURCES:2: ",
+        "crates/redial-web/dist/SOURCES:3: ",
+        "crates/redial-web/dist/SOURCES:4: ",
+        "crates/redial-web/dist/SOURCES:5: ",
+    ]);
+}

@@ -1,10 +1,7 @@
 //! The scenario that shows the harm of each rule, the number that measures it, and the fix.
 
-use std::time::Duration;
-
-use redial_core::admit::budget::{Budget, TokenBudget};
-use redial_core::schedule::{HintRule, Jitter};
-use redial_core::{Draft, MS, NEVER, Nanos, Policy, Rate, SECOND};
+use redial_core::admit::budget::Budget;
+use redial_core::{MS, Nanos, Policy, SECOND};
 use redial_policy::Found;
 use redial_policy::file::Setting;
 use redial_policy::rules::admit::per_second;
@@ -20,12 +17,12 @@ pub(super) struct Evidence {
     pub(super) measure: &'static str,
     /// The number in words.
     pub(super) measure_text: &'static str,
-    /// The fix in words.
-    pub(super) fix_text: &'static str,
+    /// What removes the harm.
+    pub(super) remedy: Remedy,
     /// The policy for this scenario, without parts that would hide the harm only here.
     pub(super) prepare: fn(&Policy) -> Option<Policy>,
-    /// The fixed policy.
-    pub(super) fix: fn(&Subject, &Found) -> Option<Subject>,
+    /// Why the scenario cannot show the harm of this policy, if so.
+    pub(super) excluded: fn(&Subject) -> Option<&'static str>,
     /// The parameters of the scenario; with `true`, those of the fix.
     pub(super) parameters: fn(&Found, bool) -> Vec<Set>,
     size: Size,
@@ -35,6 +32,14 @@ impl PartialEq for Evidence {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
+}
+
+/// What removes the harm of a finding.
+pub(super) enum Remedy {
+    /// The policy that the help of the finding produces.
+    Policy,
+    /// Something else than the policy, in words: other parameters of the scenario.
+    Setting(&'static str),
 }
 
 /// How the fleet of the setting is scaled to that of the scenario.
@@ -60,13 +65,10 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "blip-synchronised",
         measure: "served_peak_ratio",
         measure_text: "share of the callers that hit the backend in the same 50 ms after a blip",
-        fix_text: "with full jitter",
+        remedy: Remedy::Policy,
         // Callers without earlier calls have earned no retry budget.
         prepare: |policy| policy.edit().budget(Budget::None).without_fleet().build().ok(),
-        fix: |subject, _| {
-            let backoff = subject.policy.backoff().jitter(Jitter::Full);
-            edited(subject, subject.policy.edit().backoff(backoff).build().ok())
-        },
+        excluded: |_| None,
         parameters: |found, _| {
             // The outage ends before the first retry arrives.
             let wait = found.policy.backoff().range(1, 0).lo;
@@ -79,12 +81,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "payments",
         measure: "peak_ratio",
         measure_text: PEAK,
-        fix_text: "with the default budget, which retries earn",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, _| {
-            let budget = Budget::Tokens(TokenBudget::earned());
-            edited(subject, subject.policy.edit().without_fleet().budget(budget).build().ok())
-        },
+        excluded: |_| None,
         parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
@@ -93,9 +92,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "payments",
         measure: "peak_ratio",
         measure_text: PEAK,
-        fix_text: "with 4 attempts",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, _| edited(subject, subject.policy.edit().attempts(4).build().ok()),
+        excluded: |_| None,
         parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
@@ -104,16 +103,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "payments",
         measure: "peak_ratio",
         measure_text: PEAK,
-        fix_text: "without a floor",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, _| {
-            let budget = match *subject.policy.budget() {
-                Budget::Window(budget) => Budget::Window(budget.floor(Rate::ZERO)),
-                Budget::Tokens(budget) => Budget::Tokens(TokenBudget { floor: None, ..budget }),
-                _ => return None,
-            };
-            edited(subject, subject.policy.edit().budget(budget).build().ok())
-        },
+        excluded: |_| None,
         parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
@@ -122,11 +114,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "rate-limited",
         measure: "goodput_lost",
         measure_text: "share of the calls that fail with a server that bans a client for 30 s after five early retries",
-        fix_text: "with its hints honoured",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, _| {
-            edited(subject, subject.policy.edit().hint(HintRule::default()).build().ok())
-        },
+        excluded: |_| None,
         parameters: |_, _| set("backend.ban", "{ after = 5, duration = \"30s\" }"),
         size: Size::Any,
     },
@@ -135,12 +125,14 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "lost-replies",
         measure: "duplicates",
         measure_text: "writes done twice in a minute of 500 a second, of which one reply in a hundred is lost",
-        fix_text: "with idempotency keys",
+        remedy: Remedy::Setting("with idempotency keys"),
         prepare: as_it_is,
-        // A client that checks safety, or waits for a reply for ever, does not repeat writes.
-        fix: |subject, _| {
-            let repeats = subject.careless && subject.policy.attempt_timeout().is_some();
-            repeats.then(|| subject.clone())
+        excluded: |subject| {
+            if !subject.careless {
+                return Some("a client that checks safety does not repeat writes without a key");
+            }
+            let waits = subject.policy.attempt_timeout().is_none();
+            waits.then_some("without an attempt timeout, a client waits for a lost reply and does not repeat the write")
         },
         parameters: |_, is_fixed| set("clients.keyed", if is_fixed { "true" } else { "false" }),
         size: Size::Any,
@@ -150,13 +142,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "lost-replies",
         measure: "goodput_lost",
         measure_text: "share of the calls that fail when one reply in a hundred is lost",
-        fix_text: "with attempts that end in time to be repeated",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, _| {
-            let policy = &subject.policy;
-            let least = policy.deadline_nanos().min(8 * SECOND) / u64::from(policy.attempts());
-            edited(subject, with_attempt_timeout(policy.edit(), policy, least))
-        },
+        excluded: |_| None,
         parameters: |_, _| set("clients.keyed", "true"),
         size: Size::Any,
     },
@@ -165,17 +153,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "pause",
         measure: "p99_ms",
         measure_text: "p99 of successful calls, in ms, when the backend stalls for 3 s",
-        fix_text: "with a third of the SLO as its deadline",
+        remedy: Remedy::Policy,
         prepare: as_it_is,
-        fix: |subject, found| {
-            let most = found.setting.slo? / 3;
-            let policy = &subject.policy;
-            let draft = policy.edit().deadline(Duration::from_nanos(most));
-            let attempt = policy.attempt_timeout_nanos();
-            let share = most / u64::from(policy.attempts());
-            let attempt = if attempt < most { attempt } else { share };
-            edited(subject, with_attempt_timeout(draft, policy, attempt))
-        },
+        excluded: |_| None,
         parameters: nothing,
         size: Size::Any,
     },
@@ -184,10 +164,13 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "pause",
         measure: "goodput_lost",
         measure_text: "share of the calls that fail after the backend has stalled for 3 s",
-        fix_text: "with a queue that is served in half of an attempt's timeout",
+        remedy: Remedy::Setting("with a queue that is served in half of an attempt's timeout"),
         prepare: as_it_is,
-        // A caller that waits longer than the stall loses nothing with any queue.
-        fix: |subject, _| (timeout(&subject.policy) < 3 * SECOND).then(|| subject.clone()),
+        excluded: |subject| {
+            let waits = timeout(&subject.policy) >= 3 * SECOND;
+            waits
+                .then_some("a caller that waits longer than the stall loses nothing with any queue")
+        },
         parameters: |found, is_fixed| {
             let room = (timeout(&found.policy) / 2 / MS).clamp(1, 1500);
             set("backend.queue", &if is_fixed { room } else { 1_000_000 }.to_string())
@@ -199,9 +182,9 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         scenario: "layers",
         measure: "amplification",
         measure_text: "requests at the lowest service for one call that fails",
-        fix_text: "when only one layer retries",
+        remedy: Remedy::Setting("when only one layer retries"),
         prepare: as_it_is,
-        fix: |subject, _| Some(subject.clone()),
+        excluded: |_| None,
         parameters: layers,
         size: Size::Any,
     },
@@ -218,20 +201,6 @@ fn as_it_is(policy: &Policy) -> Option<Policy> {
 /// How long a caller waits for a response.
 fn timeout(policy: &Policy) -> Nanos {
     policy.attempt_timeout_nanos().min(policy.deadline_nanos())
-}
-
-/// With this attempt timeout, and no longer a connect timeout.
-fn with_attempt_timeout(draft: Draft, policy: &Policy, attempt: Nanos) -> Option<Policy> {
-    let draft = draft.attempt_timeout(Duration::from_nanos(attempt));
-    let connect = policy.connect_timeout_nanos();
-    if connect == NEVER || connect <= attempt {
-        return draft.build().ok();
-    }
-    draft.connect_timeout(Duration::from_nanos(attempt)).build().ok()
-}
-
-fn edited(subject: &Subject, policy: Option<Policy>) -> Option<Subject> {
-    Some(Subject { policy: policy?, ..subject.clone() })
 }
 
 fn set(path: &str, value: &str) -> Vec<Set> {

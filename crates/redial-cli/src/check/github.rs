@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use redial_policy::Severity;
+use redial_policy::{Position, Severity};
 
-use super::position::Position;
 use super::report::Report;
 use crate::text::is_obeyed;
 

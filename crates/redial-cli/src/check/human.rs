@@ -4,18 +4,17 @@ use std::io::{self, IsTerminal, Write};
 
 use annotate_snippets::renderer::Renderer;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Snippet};
-use redial_policy::{Problem, Severity, Span};
+use redial_policy::{Cursor, Position, Problem, Severity, Span, excerpt};
 
-use super::position::{Cursor, Position, excerpt};
 use super::report::{Located, Report};
-use crate::terminal::has_colours;
+use crate::terminal::{Terminal, has_colours};
 use crate::text::sanitise;
 
 /// Prints findings to standard output and problems to standard error.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let renderer = renderer(&io::stdout());
+    let paper = Paper::of(&io::stdout());
     for located in report.open() {
-        writeln!(out, "{}\n", finding(report, located, &renderer))?;
+        writeln!(out, "{}\n", finding(report, located, &paper))?;
     }
     out.flush()?;
     problems(report)?;
@@ -24,10 +23,10 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 /// Prints the problems to standard error.
 pub(crate) fn problems(report: &Report) -> io::Result<()> {
-    let renderer = renderer(&io::stderr());
+    let paper = Paper::of(&io::stderr());
     for unreadable in &report.problems {
         let (name, text) = (report.name(unreadable), report.text(unreadable));
-        let printed = problem(name, text, &unreadable.problem, unreadable.position, &renderer);
+        let printed = problem(name, text, &unreadable.problem, unreadable.position, &paper);
         writeln!(io::stderr(), "{printed}\n")?;
     }
     Ok(())
@@ -36,16 +35,42 @@ pub(crate) fn problems(report: &Report) -> io::Result<()> {
 /// A problem with its place, for an error message.
 pub(crate) fn plain_problem(name: &str, text: &str, wrong: &Problem) -> String {
     let position = wrong.span.map(|span| Cursor::new(text).go(span));
-    problem(name, text, wrong, position, &Renderer::plain())
+    problem(name, text, wrong, position, &Paper::plain())
 }
 
 /// A finding with its place, for an error message.
 pub(super) fn plain_finding(report: &Report, located: &Located) -> String {
-    finding(report, located, &Renderer::plain())
+    finding(report, located, &Paper::plain())
 }
 
-fn renderer(stream: &impl IsTerminal) -> Renderer {
-    if has_colours(stream) { Renderer::styled() } else { Renderer::plain() }
+/// What is printed on: its colours and its width.
+struct Paper {
+    renderer: Renderer,
+    /// `None` if lines may have any length.
+    terminal: Option<Terminal>,
+}
+
+/// The columns before the text of a help, with a line number of three digits: `    = help: `.
+const HELP_COLUMNS: usize = 14;
+
+impl Paper {
+    fn of(stream: &impl IsTerminal) -> Self {
+        let renderer = if has_colours(stream) { Renderer::styled() } else { Renderer::plain() };
+        let terminal = Terminal::of_stdout();
+        let renderer =
+            if terminal.is_bounded { renderer.term_width(terminal.width) } else { renderer };
+        Self { renderer, terminal: Some(terminal) }
+    }
+
+    fn plain() -> Self {
+        Self { renderer: Renderer::plain(), terminal: None }
+    }
+
+    /// A text on one line or more, without characters that a terminal obeys.
+    fn text(&self, before: usize, text: &str) -> String {
+        let text = sanitise(text);
+        self.terminal.map_or_else(|| text.clone(), |terminal| terminal.wrap_after(before, &text))
+    }
 }
 
 fn level(severity: Severity) -> Level<'static> {
@@ -56,18 +81,21 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-fn finding(report: &Report, located: &Located, renderer: &Renderer) -> String {
+fn finding(report: &Report, located: &Located, paper: &Paper) -> String {
     let finding = &located.finding;
     let source = report.source(located);
-    let title = level(finding.severity).primary_title(sanitise(&finding.message));
+    // `warning[no-budget]: `
+    let before = finding.severity.name().len() + finding.rule.name.len() + 4;
+    let message = paper.text(before, &finding.message);
+    let title = level(finding.severity).primary_title(message);
     let mut group = Group::with_title(title.id(finding.rule.name));
     group = shown(group, source.name(), source.text(), finding.place.span, located.position);
-    group = group.element(Level::HELP.message(sanitise(&finding.help)));
+    group = group.element(Level::HELP.message(paper.text(HELP_COLUMNS, &finding.help)));
     if let Some(simulated) = &located.simulated {
-        let text = sanitise(&simulated.to_string());
+        let text = paper.text(HELP_COLUMNS + 5, &simulated.to_string());
         group = group.element(Level::NOTE.with_name("simulated").message(text));
     }
-    renderer.render(&[group])
+    paper.renderer.render(&[group])
 }
 
 fn problem(
@@ -75,9 +103,9 @@ fn problem(
     text: &str,
     problem: &Problem,
     position: Option<Position>,
-    renderer: &Renderer,
+    paper: &Paper,
 ) -> String {
-    let title = Level::ERROR.primary_title(sanitise(&problem.message));
+    let title = Level::ERROR.primary_title(paper.text("error: ".len(), &problem.message));
     let mut group = Group::with_title(title);
     group = match (problem.span, position) {
         (Some(_), Some(position)) if problem.is_secret => group.element(origin(name, position)),
@@ -85,9 +113,9 @@ fn problem(
         _ => group.element(Origin::path(sanitise(name))),
     };
     if let Some(help) = &problem.help {
-        group = group.element(Level::HELP.message(sanitise(help)));
+        group = group.element(Level::HELP.message(paper.text(HELP_COLUMNS, help)));
     }
-    renderer.render(&[group])
+    paper.renderer.render(&[group])
 }
 
 /// The most characters of a line that are shown on either side of a mark.
@@ -116,7 +144,7 @@ fn origin<'a>(name: &str, position: Position) -> Origin<'a> {
     Origin::path(sanitise(name)).line(position.line).char_column(position.column)
 }
 
-/// `2 errors, 1 warning in 3 files; 14 policies`
+/// `1 problem, 2 errors, 1 warning in 3 files; 14 policies`
 fn summary(report: &Report) -> String {
     let count = |count: usize, one: &str, many: &str| match count {
         1 => format!("1 {one}"),
@@ -124,6 +152,7 @@ fn summary(report: &Report) -> String {
     };
     let of =
         |severity| report.open().filter(|located| located.finding.severity == severity).count();
+    let problems = count(report.problems.len(), "problem", "problems");
     let mut counts: Vec<String> = Severity::ALL
         .into_iter()
         .rev()
@@ -132,7 +161,11 @@ fn summary(report: &Report) -> String {
         .map(|(number, name)| count(number, name, &format!("{name}s")))
         .collect();
     if counts.is_empty() {
-        counts.push("no findings".to_owned());
+        let nothing = if report.problems.is_empty() { "no findings" } else { "no other findings" };
+        counts.push(nothing.to_owned());
+    }
+    if !report.problems.is_empty() {
+        counts.insert(0, problems);
     }
     let suppressed = report.findings.len() - report.open().count();
     if suppressed > 0 {
@@ -140,9 +173,5 @@ fn summary(report: &Report) -> String {
     }
     let files = count(report.files, "file", "files");
     let policies = count(report.found.len(), "policy", "policies");
-    let unreadable = match report.problems.len() {
-        0 => String::new(),
-        problems => format!("; {}", count(problems, "problem", "problems")),
-    };
-    format!("{} in {files}; {policies}{unreadable}", counts.join(", "))
+    format!("{} in {files}; {policies}", counts.join(", "))
 }

@@ -4,8 +4,8 @@ mod evidence;
 mod github;
 pub(crate) mod human;
 mod json;
-mod position;
 pub(crate) mod report;
+mod rubric;
 mod sarif;
 mod simulate;
 mod walk;
@@ -20,24 +20,35 @@ use redial_policy::rules::{self, Rule};
 use redial_policy::{Format, Found, Severity};
 
 use crate::failed::Failed;
-use report::{Located, Report};
+use crate::terminal::Terminal;
+use report::{Asked, Located, Report};
 
 /// Review retry configs of Redial or other systems, in single files or directories of manifests
 #[derive(clap::Args)]
 #[command(after_help = "\
-All files are read before any is reviewed, because a mesh may keep a route and its budget in different files. The
+All files are read before any is reviewed, because a mesh may keep a route and its budget in different files. The \
 setting given here overrides the setting in a file.
 
 Exit codes: 0 no findings at or above --deny, 1 findings at or above --deny, 2 something could not be read.
 
 Examples:
-  redial check retry.toml                             a Redial policy file
-  redial check --slo 2s --clients 200 k8s/            manifests, in this setting
-  helm template . | redial check -                    the output of a template
-  redial check application.conf --from resilience4j   a known format
-  redial check k8s/ --simulate                        simulate what the findings do to a backend
-  redial check . --format sarif > redial.sarif        for code scanning
-  redial check --list-rules                           list the rules")]
+  redial presets web > retry.toml
+  redial check retry.toml
+  # in a setting: what users are promised, and the number of clients
+  redial check --slo 30s --clients 200 retry.toml
+  # all configs below a directory
+  redial check .
+  # a rendered template
+  redial export retry.toml --to envoy 2> report | redial check -
+  # what the findings do to a backend
+  redial check retry.toml --simulate
+  # for code scanning
+  redial check . --format sarif > redial.sarif
+  # files of which some have no retries, as in a commit hook
+  redial check --skip-unknown retry.toml redial.sarif
+  # the score of an answer to the payment exercise
+  redial check --rubric retry.toml
+  redial check --list-rules")]
 pub(crate) struct Args {
     /// Files, directories, or - for standard input
     #[arg(required_unless_present = "list_rules", value_name = "FILE")]
@@ -53,12 +64,21 @@ pub(crate) struct Args {
     /// Do not apply this rule; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rules())]
     allow: Vec<&'static Rule>,
+    /// Skip files without a retry config, also those that are named here
+    #[arg(long)]
+    skip_unknown: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = Form::Human)]
     format: Form,
+    /// Print JSON: short for --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Simulate what the findings do to a backend, and print the numbers
     #[arg(long)]
     simulate: bool,
+    /// Score each policy by the five points of the payment exercise, in human or JSON format; fails below four points
+    #[arg(long, conflicts_with_all = ["simulate", "list_rules"])]
+    rubric: bool,
     /// List the rules
     #[arg(long, conflicts_with = "files")]
     list_rules: bool,
@@ -167,14 +187,24 @@ impl SettingArgs {
     }
 }
 
+impl Args {
+    fn form(&self) -> Form {
+        if self.json { Form::Json } else { self.format }
+    }
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if args.list_rules {
-        return Ok(list_rules(args.format, out)?);
+        return Ok(list_rules(args.form(), out)?);
     }
-    let mut report = Report::read(&args.files, args.from);
+    let asked = Asked { format: args.from, skips_unknown: args.skip_unknown };
+    let mut report = Report::read(&args.files, asked);
     report.review(&args.setting, &args.allow);
+    if args.rubric {
+        return rubric(args.format, &report, out);
+    }
     let stopped = if args.simulate { simulate::all(&mut report)? } else { Ok(()) };
-    match args.format {
+    match args.form() {
         Form::Human => human::print(&report, out)?,
         Form::Json => json::print(&report, out)?,
         Form::Sarif => sarif::print(&report, args.deny, out)?,
@@ -187,9 +217,24 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
 }
 
+fn rubric(form: Form, report: &Report, out: &mut impl Write) -> Result<(), Failed> {
+    match form {
+        Form::Human => rubric::print(report, out)?,
+        Form::Json => rubric::json(report, out)?,
+        Form::Sarif | Form::Github => {
+            return Err(Failed::input("--rubric", "prints --format human or json"));
+        }
+    }
+    match rubric::exit_code(report) {
+        0 => Ok(()),
+        code => Err(Failed::Reported(code)),
+    }
+}
+
 /// What a review finds in a policy file that must not run; `None` if there is nothing.
 pub(crate) fn errors(path: &Path) -> Option<String> {
-    let mut report = Report::read(&[path.to_owned()], Some(Format::Redial));
+    let asked = Asked { format: Some(Format::Redial), skips_unknown: false };
+    let mut report = Report::read(&[path.to_owned()], asked);
     report.review(&SettingArgs::default(), &[]);
     let is_error = |located: &&Located| located.finding.severity == Severity::Error;
     let errors = report.open().filter(is_error).map(|it| human::plain_finding(&report, it));
@@ -202,8 +247,9 @@ fn list_rules(form: Form, out: &mut impl Write) -> std::io::Result<()> {
         return writeln!(out, "{:#}", json::rules());
     }
     let widest = rules::ALL.iter().map(|rule| rule.name.len()).max().unwrap_or(0);
-    for rule in rules::ALL {
-        writeln!(out, "{:widest$}  {:7}  {}", rule.name, rule.severity.name(), rule.about)?;
-    }
-    Ok(())
+    let row = |rule: &&Rule| {
+        let name = format!("{:widest$}  {:7}", rule.name, rule.severity.name());
+        (name, rule.about.to_owned())
+    };
+    Terminal::of_stdout().rows(&rules::ALL.iter().map(row).collect::<Vec<_>>(), out)
 }

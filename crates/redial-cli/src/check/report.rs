@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed,
-    suppress,
+    Cursor, Finding, Format, Found, Inputs, Place, Position, Problem, Severity, Source, SourceId,
+    Suppressed, suppress,
 };
 
 use super::SettingArgs;
-use super::position::{Cursor, Position};
 use super::simulate::Simulated;
 use super::walk::{self, Input, Walk};
 
@@ -74,9 +73,18 @@ impl SourceRef {
     }
 }
 
+/// What the arguments say about all files.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    /// The format of the files that arguments name.
+    pub(crate) format: Option<Format>,
+    /// Whether a file that an argument names may be without a retry config, as one in a directory may.
+    pub(crate) skips_unknown: bool,
+}
+
 impl Report {
     /// Reads the files and directories of the arguments.
-    pub(crate) fn read(files: &[PathBuf], from: Option<Format>) -> Self {
+    pub(crate) fn read(files: &[PathBuf], asked: Asked) -> Self {
         let mut report = Self {
             inputs: Inputs::new(),
             found: Vec::new(),
@@ -90,7 +98,7 @@ impl Report {
             match input {
                 // Arguments may name a directory and a file in it.
                 Ok(input) if !seen.insert(walk::name(&input.path)) => {}
-                Ok(input) => report.add(&input, from, &mut kept),
+                Ok(input) => report.add(&input, asked, &mut kept),
                 Err((path, error)) => {
                     let problem = Problem::whole(format!("cannot read it: {error}"));
                     report.unreadable(SourceRef::Name(walk::name(&path)), problem);
@@ -104,14 +112,14 @@ impl Report {
                 break;
             }
         }
-        let reading = report.inputs.read(from);
+        let reading = report.inputs.read(asked.format);
         report.found = reading.found;
         for (source, problem) in reading.problems {
             report.unreadable(SourceRef::Input(source), problem);
         }
         report.noticed = reading.findings;
-        if let Some(from) = from {
-            report.require_format(from, files);
+        if let Some(format) = asked.format.filter(|_| !asked.skips_unknown) {
+            report.require_format(format, files);
         }
         report.place_problems();
         report
@@ -132,7 +140,7 @@ impl Report {
     }
 
     /// Adds a file to the inputs.
-    fn add(&mut self, input: &Input, asked: Option<Format>, kept: &mut usize) {
+    fn add(&mut self, input: &Input, asked: Asked, kept: &mut usize) {
         let name = walk::name(&input.path);
         let bytes = match walk::read(input) {
             Ok(Some(bytes)) => bytes,
@@ -140,8 +148,10 @@ impl Report {
             Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
         let length = bytes.len();
-        // A file in a directory need not be a retry config.
-        let matters = |bytes: &[u8]| input.is_named || walk::mentions_retries(bytes);
+        // A file in a directory need not be a retry config, whatever --from says.
+        let is_config = input.is_named && !asked.skips_unknown;
+        let format = asked.format.filter(|_| is_config);
+        let matters = |bytes: &[u8]| is_config || walk::mentions_retries(bytes);
         if std::str::from_utf8(&bytes).is_err() && !matters(&bytes) {
             return;
         }
@@ -149,8 +159,8 @@ impl Report {
             Ok(source) => source,
             Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
-        match self.inputs.add(source, asked) {
-            Ok(0) if input.is_named => self.unreadable(SourceRef::Name(name), unknown()),
+        match self.inputs.add(source, format) {
+            Ok(0) if is_config => self.unreadable(SourceRef::Name(name), unknown()),
             Ok(0) => {}
             Ok(_) => {
                 self.files += 1;
@@ -228,8 +238,13 @@ impl Report {
         unreadable.source.text(&self.inputs)
     }
 
+    /// The file of a config, by its index in [`found`](Self::found).
+    pub(super) fn place_of(&self, found: usize) -> &Source {
+        self.inputs.source(self.found[found].places.whole().source)
+    }
+
     /// The findings that are not suppressed.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Located> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &Located> + Clone {
         self.findings.iter().filter(|located| located.suppressed.is_none())
     }
 

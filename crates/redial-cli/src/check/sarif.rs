@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use redial_policy::rules::{self, Rule};
-use redial_policy::{Finding, Severity};
+use redial_policy::{Finding, Position, Severity};
 use serde_json::{Value, json};
 
-use super::position::Position;
 use super::report::{Located, Report, Unreadable};
 
 pub(super) fn print(report: &Report, deny: Severity, out: &mut impl Write) -> io::Result<()> {
@@ -40,9 +39,17 @@ fn descriptor(rule: &Rule) -> Value {
     json!({
         "id": rule.name,
         "shortDescription": { "text": rule.about },
+        "helpUri": help_uri(rule),
         "help": { "text": format!("Source: {}. {page} has the reason and examples.", rule.origin) },
         "defaultConfiguration": { "level": rule.severity.name() },
     })
+}
+
+/// The entry of a rule in the reference of this version: every rule is a static that is named after it.
+fn help_uri(rule: &Rule) -> String {
+    let name = rule.name.replace('-', "_").to_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("https://docs.rs/redial-policy/{version}/redial_policy/?search={name}")
 }
 
 fn result(report: &Report, located: &Located) -> Value {

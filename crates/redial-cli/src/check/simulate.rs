@@ -5,13 +5,14 @@ use std::fmt;
 use std::io::{self, Write};
 use std::thread;
 
+use redial_core::Policy;
 use redial_policy::Found;
 use redial_sim::scenario::{BuiltIn, Set};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
 use serde_json::{Value, json};
 
-use super::evidence::{EVIDENCE, Evidence};
+use super::evidence::{EVIDENCE, Evidence, Remedy};
 use super::report::Report;
 use crate::failed::Failed;
 use crate::sim::progress::with_progress;
@@ -21,16 +22,25 @@ const MOST: usize = 16;
 const RUNS: u32 = 3;
 const SEED: u64 = 1;
 
-/// The result.
+/// The result of a simulation, or why there is none.
 #[derive(Clone)]
-pub(super) struct Simulated {
+pub(super) enum Simulated {
+    Run(Numbers),
+    Not(String),
+}
+
+/// The numbers of a simulation.
+#[derive(Clone)]
+pub(super) struct Numbers {
     evidence: &'static Evidence,
     /// With the policy that was found.
     value: f64,
-    /// With the fixed policy.
-    fixed: f64,
+    /// With what the help produces, if that can be simulated.
+    fixed: Option<f64>,
     /// How many times smaller than the real one the simulated fleet is.
     scale: f64,
+    /// Whether the policy has more attempts than the simulator supports.
+    is_bounded: bool,
 }
 
 /// A simulation, which several findings may share.
@@ -38,19 +48,26 @@ pub(super) struct Simulated {
 struct Job {
     evidence: &'static Evidence,
     scale: f64,
+    is_bounded: bool,
     as_is: (Scenario, Subject),
-    fixed: (Scenario, Subject),
+    fixed: Option<(Scenario, Subject)>,
 }
 
 /// Simulates the findings that have a scenario. The inner error is an interruption by Ctrl-C.
 pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     let mut jobs: Vec<Job> = Vec::new();
-    let (mut wanted, mut left_out) = (Vec::new(), 0);
+    let (mut wanted, mut impossible, mut left_out) = (Vec::new(), Vec::new(), 0);
     for (at, located) in report.findings.iter().enumerate() {
         let evidence =
             EVIDENCE.iter().find(|evidence| evidence.rules.contains(&located.finding.rule));
         let Some((evidence, found)) = evidence.zip(report.about(located)) else { continue };
-        let Some(job) = Job::of(evidence, found) else { continue };
+        let job = match Job::of(evidence, found, located.finding.fix.as_deref()) {
+            Ok(job) => job,
+            Err(why) => {
+                impossible.push((at, why));
+                continue;
+            }
+        };
         match jobs.iter().position(|known| *known == job) {
             Some(known) => wanted.push((at, known)),
             None if jobs.len() == MOST => left_out += 1,
@@ -62,10 +79,13 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     }
     let runs = jobs.len() * 2 * RUNS as usize;
     let completed = with_progress(runs as f64, |watch| {
-        jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Simulated>>>()
+        jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Numbers>>>()
     })?;
     for (at, job) in wanted {
-        report.findings[at].simulated.clone_from(&completed.done[job]);
+        report.findings[at].simulated = completed.done[job].clone().map(Simulated::Run);
+    }
+    for (at, why) in impossible {
+        report.findings[at].simulated = Some(Simulated::Not(why));
     }
     if left_out > 0 {
         writeln!(
@@ -77,64 +97,112 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
 }
 
 impl Job {
-    /// `None` if the scenario cannot be run with this policy.
-    fn of(evidence: &'static Evidence, found: &Found) -> Option<Self> {
+    /// The simulation of a finding, or why there is none.
+    fn of(
+        evidence: &'static Evidence,
+        found: &Found,
+        fix: Option<&Policy>,
+    ) -> Result<Self, String> {
         let careless = !found.checks_safety;
-        let subject = Subject::new("as it is", (evidence.prepare)(&found.policy)?).ok()?;
-        let subject = Subject { careless, ..subject };
-        let (sets, scale) = evidence.sets(&found.setting);
-        let fixed = (evidence.fix)(&subject, found)?;
-        let read = |more: Vec<Set>| {
-            let sets: Vec<Set> = sets.iter().cloned().chain(more).collect();
-            BuiltIn::find(evidence.scenario)?.read(&sets).ok()
+        let subject = |name: &str, policy: &Policy| -> Result<Subject, String> {
+            let policy = (evidence.prepare)(policy).ok_or("the scenario does not support it")?;
+            let most = policy.attempts().min(Subject::MOST_ATTEMPTS);
+            let policy = policy.edit().attempts(most).build().map_err(|it| it.to_string())?;
+            Ok(Subject { careless, ..Subject::new(name, policy)? })
         };
-        let as_is = (read((evidence.parameters)(found, false))?, subject);
-        Some(Self {
-            evidence,
-            scale,
-            as_is,
-            fixed: (read((evidence.parameters)(found, true))?, fixed),
-        })
+        let as_is = subject("as it is", &found.policy)?;
+        if let Some(why) = (evidence.excluded)(&as_is) {
+            return Err(why.to_owned());
+        }
+        let fixed = match evidence.remedy {
+            Remedy::Policy => fix.map(|policy| subject("as it is", policy)).transpose()?,
+            Remedy::Setting(_) => Some(as_is.clone()),
+        };
+        let (sets, scale) = evidence.sets(&found.setting);
+        let read = |is_fixed: bool| {
+            let more = (evidence.parameters)(found, is_fixed);
+            let sets: Vec<Set> = sets.iter().cloned().chain(more).collect();
+            let built_in = BuiltIn::find(evidence.scenario).ok_or("there is no such scenario")?;
+            built_in.read(&sets).map_err(|wrong| wrong.to_string())
+        };
+        let fixed = fixed.map(|subject| read(true).map(|scenario| (scenario, subject)));
+        let is_bounded = found.policy.attempts() > Subject::MOST_ATTEMPTS;
+        let as_is = (read(false)?, as_is);
+        Ok(Self { evidence, scale, is_bounded, as_is, fixed: fixed.transpose()? })
     }
 
-    fn run(&self, watch: &Watch) -> Option<Simulated> {
+    fn run(&self, watch: &Watch) -> Option<Numbers> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let settings = Settings { runs: RUNS, seed: SEED, threads, engine: Choice::Auto };
         let of = |(scenario, subject): &(Scenario, Subject)| {
             let summary = simulate(scenario, subject, &settings, watch);
             (summary.runs > 0).then(|| summary.mean(self.evidence.measure))
         };
-        let (value, fixed) = (of(&self.as_is)?, of(&self.fixed)?);
-        Some(Simulated { evidence: self.evidence, value, fixed, scale: self.scale })
+        let Self { evidence, scale, is_bounded, .. } = *self;
+        let value = of(&self.as_is)?;
+        Some(Numbers {
+            evidence,
+            value,
+            fixed: self.fixed.as_ref().and_then(of),
+            scale,
+            is_bounded,
+        })
     }
 }
 
 impl Simulated {
     pub(super) fn json(&self) -> Value {
-        json!({
-            "scenario": self.evidence.scenario,
-            "measure": self.evidence.measure,
-            "value": self.value,
-            "fixed": self.fixed,
-            "fix": self.evidence.fix_text,
-            "scale": self.scale,
-        })
+        match self {
+            Self::Run(numbers) => numbers.json(),
+            Self::Not(why) => json!({ "not": why }),
+        }
     }
 }
 
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { evidence, value, fixed, scale } = self;
+        match self {
+            Self::Run(numbers) => numbers.fmt(f),
+            Self::Not(why) => write!(f, "no: {why}"),
+        }
+    }
+}
+
+impl Numbers {
+    fn json(&self) -> Value {
+        json!({
+            "scenario": self.evidence.scenario,
+            "measure": self.evidence.measure,
+            "value": self.value,
+            "fixed": self.fixed,
+            "fix": self.fix_text(),
+            "scale": self.scale,
+        })
+    }
+
+    fn fix_text(&self) -> &'static str {
+        match self.evidence.remedy {
+            Remedy::Policy => "with the help applied",
+            Remedy::Setting(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { evidence, value, fixed, scale, is_bounded } = self;
         // Another field of the policy may prevent the harm.
-        if *value < fixed * 1.05 {
+        if fixed.is_some_and(|fixed| *value < fixed * 1.05) {
             f.write_str("this scenario does not show it. ")?;
         }
-        let (value, fixed) = (Number(*value), Number(*fixed));
-        write!(
-            f,
-            "{}: {value}; {}: {fixed} (scenario {}",
-            evidence.measure_text, evidence.fix_text, evidence.scenario
-        )?;
+        write!(f, "{}: {}", evidence.measure_text, Number(*value))?;
+        if let Some(fixed) = *fixed {
+            write!(f, "; {}: {}", self.fix_text(), Number(fixed))?;
+        }
+        write!(f, " (scenario {}", evidence.scenario)?;
+        if *is_bounded {
+            write!(f, ", {} attempts, the most that can be simulated", Subject::MOST_ATTEMPTS)?;
+        }
         if *scale > 1.0 {
             write!(f, ", a fleet {} times smaller", Number(*scale))?;
         }

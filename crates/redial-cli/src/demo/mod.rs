@@ -23,33 +23,35 @@ use tokio::time::timeout;
 use crate::failed::Failed;
 use crate::policy::Named;
 use crate::run::is_ignored;
-use crate::terminal::has_colours;
+use crate::terminal::Terminal;
 use prediction::Prediction;
-use screen::{Look, Plain, Screen, View};
+use screen::{Plain, Screen, Size, View};
 use side::{Outcome, Side};
 
 const FRAME: Duration = Duration::from_millis(100);
 /// How long calls may continue after the end. The naive loop needs two and a half seconds for ten attempts.
 const DRAIN: Nanos = 5 * SECOND;
-const TEXT: &str = include_str!("demo.toml");
 const NAIVE: &str = "naive";
 
 /// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial
 #[derive(clap::Args)]
-#[command(
-    after_help = "This is a setting in which a naive loop collapses: the backend is down for a second, and its queue is
-longer than callers wait, so that once it has fallen behind, all of its responses come too late. Not
+#[command(after_help = "\
+This is a setting in which a naive loop collapses: the backend is down for a second, and its queue is \
+longer than callers wait, so that once it has fallen behind, all of its responses come too late. Not \
 every setting is like that. The simulator's prediction is drawn over the measured values.
 
 Examples:
-  redial demo                          twenty seconds, with charts
-  redial demo --policy my.toml         your own policy instead of the preset standard
-  redial demo --policy peer:istio      the default of another system
-  redial demo --seconds 60             a longer run, to see whether the naive loop recovers
-  redial demo --json > demo.json       only the figures, for a program
+  # twenty seconds, with charts
+  redial demo
+  # your own policy instead of the preset standard
+  redial presets web > my.toml
+  redial demo --seconds 5 --policy my.toml
+  # the default of another system
+  redial demo --seconds 5 --policy peer:istio
+  # the figures for a program
+  redial demo --seconds 5 --json > demo.json
 
-Ctrl-C ends it and shows the figures so far. NO_COLOR=1 disables colours."
-)]
+Ctrl-C ends it and shows the figures so far. NO_COLOR=1 disables colours.")]
 pub(crate) struct Args {
     /// Duration in seconds
     #[arg(long, value_name = "S", default_value_t = 20)]
@@ -74,19 +76,20 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         (subject, prediction)
     };
     let both = subjects(&scenario, &args.policy)?.map(predict);
-    let sides = Side::both(&scenario, both, args.seed)?;
+    let terminal = Terminal::of_stdout();
+    let size = Size::of(terminal);
+    let sides = Side::both(&scenario, both, args.seed, size.samples())?;
     let outcomes = if args.json {
         watch(sides, &mut NoView)?
     } else if io::stdout().is_terminal() {
-        let look = if has_colours(&io::stdout()) { Look::Colours } else { Look::Plain };
-        watch(sides, &mut Screen::new(out, &scenario, look)?)?
+        watch(sides, &mut Screen::new(out, &scenario, terminal, size)?)?
     } else {
-        watch(sides, &mut Plain::new(out, &scenario)?)?
+        watch(sides, &mut Plain::new(out, &scenario, terminal)?)?
     };
     if args.json {
         writeln!(out, "{:#}", summary::describe(&scenario, args.seed, &outcomes))?;
     } else {
-        summary::table(out, &scenario, args.seed, &outcomes)?;
+        summary::print(out, &scenario, args.seed, &outcomes, terminal)?;
     }
     let stopped = outcomes.iter().any(|outcome| outcome.interrupted.is_some());
     if stopped { Err(Failed::Stopped) } else { Ok(()) }
@@ -99,7 +102,7 @@ fn scenario(args: &Args) -> io::Result<Scenario> {
         [("duration", ms), ("outage.start", ms * 3 / 10), ("outage.duration", 1_000.min(ms / 4))];
     let sets = times.map(|(path, ms)| Set::new(path, &format!("{ms}ms")));
     let sets: Vec<Set> = sets.into_iter().flatten().collect();
-    Scenario::read(TEXT, &sets).map_err(io::Error::other)
+    Scenario::read(redial_live::DEMO, &sets).map_err(io::Error::other)
 }
 
 /// The naive loop and the policy to compare it with, which waits no longer for a response.

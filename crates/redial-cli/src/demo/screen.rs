@@ -1,14 +1,16 @@
-//! The charts that are shown while the demo runs. They fit into 80 columns and 24 lines, so the size of the terminal does
-//! not matter.
+//! The charts that are shown while the demo runs, as large as the terminal has room for when it starts.
 
 use redial_core::MS;
 use std::io::{self, Write};
+use std::ops::Range;
 
-use redial_cli::chart::{Cell, Mark, SAMPLES, Series, WIDTH, draw, scale};
+use redial_cli::chart::{Cell, DOTS_ACROSS, Mark, Series, draw, scale};
 use redial_sim::Scenario;
 
 use super::side::{Pair, Side};
 use super::{NAIVE, SECOND};
+use crate::terminal::Terminal;
+use crate::text::sanitise;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -17,26 +19,50 @@ const CYAN: &str = "\x1b[36m";
 const RESET: &str = "\x1b[0m";
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-const ATTEMPTS_ROWS: usize = 6;
-const ANSWERED_ROWS: usize = 4;
+/// The columns of the scale, and those between two charts.
+const MARGIN: usize = 8;
+const GAP: usize = 2;
+/// The lines of a picture that are not rows of a chart, and one for the cursor.
+const OTHER_LINES: usize = 8;
 
 /// Shows both sides, several times a second.
 pub(super) trait View {
     fn show(&mut self, sides: &[Side; 2]) -> io::Result<()>;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    Colours,
-    Plain,
+/// The size of the charts.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// The characters of a chart from left to right.
+    width: usize,
+    attempts_rows: usize,
+    answered_rows: usize,
+}
+
+impl Size {
+    /// What fits into a terminal.
+    pub(super) fn of(terminal: Terminal) -> Self {
+        let width = (terminal.width.saturating_sub(MARGIN + GAP) / 2).clamp(12, 100);
+        let rows = terminal.height.saturating_sub(OTHER_LINES).clamp(5, 30);
+        let answered_rows = rows * 2 / 5;
+        Self { width, attempts_rows: rows - answered_rows, answered_rows }
+    }
+
+    /// The values of a curve.
+    pub(super) fn samples(self) -> usize {
+        self.width * DOTS_ACROSS
+    }
 }
 
 /// Charts that are redrawn in place.
 pub(super) struct Screen<'a, W: Write> {
     out: &'a mut W,
-    look: Look,
+    terminal: Terminal,
+    size: Size,
     seconds: u64,
     capacity: f64,
+    /// The columns in which the backends are down.
+    outage: Range<usize>,
     /// The number of lines of the last picture; the cursor is below them.
     lines: usize,
 }
@@ -44,6 +70,7 @@ pub(super) struct Screen<'a, W: Write> {
 /// One quantity of both sides.
 struct Panel<'a> {
     rows: usize,
+    colours: [&'static str; 2],
     values: [Pair<Vec<f64>>; 2],
     /// Where the scale ends.
     most: f64,
@@ -58,55 +85,73 @@ pub(super) struct Plain<'a, W: Write> {
 }
 
 /// Describes the setting.
-fn introduce(out: &mut impl Write, scenario: &Scenario) -> io::Result<()> {
+fn introduce(out: &mut impl Write, scenario: &Scenario, terminal: Terminal) -> io::Result<()> {
     let (from, to) = scenario.fault_span().unwrap_or_default();
     let tenths = |at: u64| at as f64 / SECOND as f64;
     let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout_nanos());
-    writeln!(
-        out,
-        "Two backends on loopback, each with a capacity of {:.0} requests per second and\n\
-         callers that send 0.8 of that. Both are down from {:.1} s to {:.1} s. Callers wait\n\
-         {} ms for a response, and the queue of a backend has room for {} requests.\n",
+    let text = format!(
+        "Two backends on loopback, each with a capacity of {:.0} requests per second and callers that send 0.8 of that. \
+         Both are down from {:.1} s to {:.1} s. Callers wait {} ms for a response, and the queue of a backend has room \
+         for {} requests.",
         scenario.backend.capacity(),
         tenths(from),
         tenths(to),
         patience / MS,
         scenario.backend.queue
-    )
+    );
+    writeln!(out, "{}\n", terminal.wrap(&text))
 }
 
 impl<'a, W: Write> Screen<'a, W> {
-    pub(super) fn new(out: &'a mut W, scenario: &Scenario, look: Look) -> io::Result<Self> {
-        introduce(out, scenario)?;
+    pub(super) fn new(
+        out: &'a mut W,
+        scenario: &Scenario,
+        terminal: Terminal,
+        size: Size,
+    ) -> io::Result<Self> {
+        introduce(out, scenario, terminal)?;
         out.write_all(HIDE_CURSOR.as_bytes())?;
         let (seconds, capacity) = (scenario.duration / SECOND, scenario.backend.capacity());
-        Ok(Self { out, look, seconds, capacity, lines: 0 })
+        let (from, to) = scenario.fault_span().unwrap_or_default();
+        let column = |at: u64| at as f64 / scenario.duration as f64 * size.width as f64;
+        let outage = column(from).floor() as usize..column(to).ceil() as usize;
+        Ok(Self { out, terminal, size, seconds, capacity, outage, lines: 0 })
     }
 
     /// Two charts beside each other, with one scale.
     fn charts(&self, picture: &mut Vec<String>, panel: &Panel<'_>) {
-        let Panel { rows, values, most, limit } = panel;
+        let Panel { rows, colours, values, most, limit } = panel;
         let [left, right] = values.each_ref().map(|Pair { measured, predicted }| {
             let measured = Series { values: measured, mark: Mark::Area };
             let limit = Series { values: limit, mark: Mark::Dotted };
             let predicted = Series { values: predicted, mark: Mark::Line };
-            draw(&[measured, limit, predicted], *most, *rows)
+            draw(&[measured, limit, predicted], *most, *rows, self.size.width)
         });
         let mut label = format!("{most:.0}");
         for (left, right) in left.iter().zip(&right) {
-            let (left, right) = (self.row(left, RED), self.row(right, GREEN));
+            let (left, right) = (self.row(left, colours[0]), self.row(right, colours[1]));
             picture.push(format!("{label:>6} │{left} │{right}"));
             label.clear();
         }
-        let axis = "─".repeat(WIDTH);
+        let axis = self.axis();
         picture.push(format!("{:>6} └{axis} └{axis}", 0));
     }
 
-    fn row(&self, cells: &[Cell; WIDTH], colour: &str) -> String {
+    /// The line below a chart, on which the outage is marked.
+    fn axis(&self) -> String {
+        let mark = |column| if self.outage.contains(&column) { '═' } else { '─' };
+        let part = |columns: Range<usize>| columns.map(mark).collect::<String>();
+        let Range { start, end } = self.outage;
+        let (start, end) = (start.min(self.size.width), end.min(self.size.width));
+        let outage = self.terminal.with("31", &part(start..end));
+        format!("{}{outage}{}", part(0..start), part(end..self.size.width))
+    }
+
+    fn row(&self, cells: &[Cell], colour: &str) -> String {
         let mut row = String::new();
         let mut last = None;
         for cell in cells {
-            if self.look == Look::Colours && last != Some(cell.mark) {
+            if self.terminal.has_colours && last != Some(cell.mark) {
                 row.push_str(match cell.mark {
                     Some(Mark::Dotted) => YELLOW,
                     Some(Mark::Line) => CYAN,
@@ -116,33 +161,46 @@ impl<'a, W: Write> Screen<'a, W> {
             }
             row.push(cell.character());
         }
-        if self.look == Look::Colours {
+        if self.terminal.has_colours {
             row.push_str(RESET);
         }
         row
     }
 
     fn picture(&self, sides: &[Side; 2]) -> Vec<String> {
-        let [left, right] = sides;
-        let mut picture = vec![format!("        {:<WIDTH$}  {}", left.name, right.name)];
-        picture.push("attempts per second (line: predicted, dots: capacity)".into());
+        let width = self.size.width;
+        let fitted = |text: &str| sanitise(text).chars().take(width).collect::<String>();
+        let beside = |texts: [String; 2]| {
+            let [left, right] = texts.map(|text| fitted(&text));
+            format!("{left:<width$}  {right}")
+        };
+        let names = sides.each_ref().map(|side| side.name.clone());
+        let mut picture = vec![format!("{:MARGIN$}{}", "", beside(names))];
+        picture.push(self.caption("attempts per second (line: predicted, dots: capacity)"));
         let values = sides.each_ref().map(Side::attempts);
         let all = values.iter().flat_map(|pair| pair.measured.iter().chain(&pair.predicted));
         let most = scale(all.copied().fold(self.capacity, f64::max));
-        let limit = &[self.capacity; SAMPLES];
-        self.charts(&mut picture, &Panel { rows: ATTEMPTS_ROWS, values, most, limit });
-        picture.push("answered calls per second (line: predicted)".into());
+        let limit = &vec![self.capacity; self.size.samples()];
+        let (rows, colours) = (self.size.attempts_rows, [RED, GREEN]);
+        self.charts(&mut picture, &Panel { rows, colours, values, most, limit });
+        picture.push(self.caption("answered calls per second (line: predicted, ═: outage)"));
         let values = sides.each_ref().map(Side::answered);
         // The backend cannot answer more than its capacity for long.
         let most = scale(self.capacity);
-        self.charts(&mut picture, &Panel { rows: ANSWERED_ROWS, values, most, limit: &[] });
+        // A success is green, whoever made the call.
+        let (rows, colours) = (self.size.answered_rows, [GREEN, GREEN]);
+        self.charts(&mut picture, &Panel { rows, colours, values, most, limit: &[] });
         let axis =
-            format!("{:<w$}{:>h$}", "0 s", format!("{} s", self.seconds), w = 10, h = WIDTH - 10);
-        picture.push(format!("        {axis}  {axis}"));
-        let now = left.now() as f64 / SECOND as f64;
-        let [left, right] = sides.each_ref().map(last_second);
-        picture.push(format!("{now:>5.1} s {left:<WIDTH$}  {right}"));
+            format!("{:<8}{:>rest$}", "0 s", format!("{} s", self.seconds), rest = width - 8);
+        picture.push(format!("{:MARGIN$}{axis}  {axis}", ""));
+        let now = sides[0].now() as f64 / SECOND as f64;
+        let seconds = sides.each_ref().map(|side| last_second(side, width));
+        picture.push(format!("{now:>5.1} s {}", beside(seconds)));
         picture
+    }
+
+    fn caption(&self, text: &str) -> String {
+        text.chars().take(self.terminal.width).collect()
     }
 }
 
@@ -172,8 +230,8 @@ impl<W: Write> Drop for Screen<'_, W> {
 }
 
 impl<'a, W: Write> Plain<'a, W> {
-    pub(super) fn new(out: &'a mut W, scenario: &Scenario) -> io::Result<Self> {
-        introduce(out, scenario)?;
+    pub(super) fn new(out: &'a mut W, scenario: &Scenario, terminal: Terminal) -> io::Result<Self> {
+        introduce(out, scenario, terminal)?;
         Ok(Self { out, next: SECOND })
     }
 
@@ -205,7 +263,8 @@ fn column(Pair { measured, predicted }: Pair<usize>) -> String {
     format!("{measured:>4} {:<10}", format!("({predicted})"))
 }
 
-fn last_second(side: &Side) -> String {
-    let [attempts, answered] = side.last_second();
-    format!("{} attempts, {} answered", attempts.measured, answered.measured)
+fn last_second(side: &Side, width: usize) -> String {
+    let [attempts, answered] = side.last_second().map(|pair| pair.measured);
+    let text = format!("{attempts} attempts, {answered} answered");
+    if text.len() <= width { text } else { format!("{attempts} → {answered}") }
 }

@@ -3,7 +3,6 @@
 use std::io;
 
 use redial_cli::Curve;
-use redial_cli::chart::SAMPLES;
 use redial_core::{Nanos, SECOND};
 use redial_live::{Live, Log, Naive, Redial, Running, Setting, start};
 use redial_sim::{Scenario, Subject};
@@ -51,6 +50,7 @@ impl Side {
         scenario: &Scenario,
         subjects: [(Subject, Prediction); 2],
         seed: u64,
+        samples: usize,
     ) -> io::Result<[Self; 2]> {
         let setting = Setting::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
         let [(naive, naive_prediction), (redial, redial_prediction)] = subjects;
@@ -59,14 +59,14 @@ impl Side {
         let redial_running = start(setting, |_| Redial::new(redial.policy.clone()));
         let redial_running = redial_running.map_err(io::Error::other)?;
         Ok([
-            Self::new(naive.name, naive_prediction, naive_running),
-            Self::new(redial.name, redial_prediction, redial_running),
+            Self::new(naive.name, naive_prediction, naive_running, samples),
+            Self::new(redial.name, redial_prediction, redial_running, samples),
         ])
     }
 
-    fn new(name: String, prediction: Prediction, running: Running) -> Self {
-        let sample = running.setting().scenario().duration.div_ceil(SAMPLES as Nanos).max(1);
-        let (attempts, answered) = (vec![0; SAMPLES], vec![0; SAMPLES]);
+    fn new(name: String, prediction: Prediction, running: Running, samples: usize) -> Self {
+        let sample = running.setting().scenario().duration.div_ceil(samples as Nanos).max(1);
+        let (attempts, answered) = (vec![0; samples], vec![0; samples]);
         let samples = Samples { sample, attempts, answered, attempts_read: 0, ended_read: 0 };
         Self { name, prediction, running, samples, interrupted: None }
     }
@@ -143,9 +143,9 @@ impl Samples {
     }
 
     fn pair(&self, counts: &[u32], predicted: &Curve, now: Nanos) -> Pair<Vec<f64>> {
-        let complete = ((now / self.sample) as usize).min(SAMPLES);
+        let complete = ((now / self.sample) as usize).min(counts.len());
         let per_second = SECOND as f64 / self.sample as f64;
         let measured = counts[..complete].iter().map(|count| f64::from(*count) * per_second);
-        Pair { measured: measured.collect(), predicted: predicted.rates(self.sample, SAMPLES) }
+        Pair { measured: measured.collect(), predicted: predicted.rates(self.sample, counts.len()) }
     }
 }

@@ -9,51 +9,73 @@ use serde_json::{Map, Value, json};
 
 use super::SECOND;
 use super::side::Outcome;
+use crate::terminal::Terminal;
+use crate::text::{aligned, sanitise, widths};
 
-/// The measured and the predicted figures.
-pub(super) fn table(
+/// Prints the measured and the predicted figures, and how to read them.
+pub(super) fn print(
     out: &mut impl Write,
     scenario: &Scenario,
     seed: u64,
     outcomes: &[Outcome],
+    terminal: Terminal,
 ) -> io::Result<()> {
-    let names = outcomes.iter().map(|outcome| outcome.name.chars().count());
-    let width = names.max().unwrap_or(0).max(PREDICTED.len());
-    writeln!(
-        out,
-        "\n{:<width$}  {:>6} {:>9} {:>8} {:>6} {:>9} {:>9} {:>8}",
-        "", "calls", "per call", "success", "peak", "recovered", "collapsed", "p99"
-    )?;
-    for Outcome { name, live, prediction, .. } in outcomes {
-        write!(out, "{name:<width$}  ")?;
-        match live.figures() {
-            Ok(figures) => {
-                let collapsed = if figures.collapsed { "yes" } else { "no" };
-                row(out, &Summary::of(&[figures]), collapsed)?;
-            }
-            Err(_) => writeln!(out, "no figures")?,
-        }
-        write!(out, "{PREDICTED:<width$}  ")?;
-        let collapsed = format!("{:.0}%", prediction.summary.collapse.value * 100.0);
-        row(out, &prediction.summary, &collapsed)?;
-    }
+    writeln!(out)?;
+    table(out, outcomes, terminal)?;
     for Outcome { name, live, .. } in outcomes {
         if let Err(refusal) = live.figures() {
-            writeln!(out, "{name}: {refusal}")?;
+            let text = format!(
+                "Warning: {name}: {refusal}, so these figures are also about this machine."
+            );
+            writeln!(out, "{}", terminal.wrap(&sanitise(&text)))?;
         }
     }
     if let Some(at) = outcomes.iter().find_map(|outcome| outcome.interrupted) {
         let at = at as f64 / SECOND as f64;
-        writeln!(out, "Interrupted after {at:.1} s; the predictions are for the whole run.")?;
+        let text = format!("Interrupted after {at:.1} s; the predictions are for the whole run.");
+        writeln!(out, "{}", terminal.wrap(&text))?;
     }
     if scenario.duration < TOO_SHORT {
         let least = TOO_SHORT / SECOND;
-        writeln!(
-            out,
+        let text = format!(
             "A run of less than {least} s ends before the storm does: see how many calls are answered before the end."
-        )?;
+        );
+        writeln!(out, "{}", terminal.wrap(&text))?;
     }
-    explain(out, seed, outcomes)
+    writeln!(out, "\n{}", terminal.wrap(&explanation(seed, outcomes)))
+}
+
+const HEADS: [&str; 7] = ["calls", "per call", "success", "peak", "recovered", "collapsed", "p99"];
+
+/// A row for each side and its prediction; in a narrow terminal, a paragraph.
+fn table(out: &mut impl Write, outcomes: &[Outcome], terminal: Terminal) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for Outcome { name, live, prediction, .. } in outcomes {
+        let figures = live.measured();
+        let collapsed = if figures.collapsed { "yes" } else { "no" }.to_owned();
+        rows.push((sanitise(name), cells(&Summary::of(&[figures]), collapsed)));
+        let collapsed = format!("{:.0}%", prediction.summary.collapse.value * 100.0);
+        rows.push((PREDICTED.to_owned(), cells(&prediction.summary, collapsed)));
+    }
+    let heads = ("".to_owned(), HEADS.map(str::to_owned));
+    let lines: Vec<Vec<String>> = std::iter::once(&heads)
+        .chain(&rows)
+        .map(|(name, cells)| std::iter::once(name).chain(cells).cloned().collect())
+        .collect();
+    let widths = widths(&lines);
+    let whole = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+    if !terminal.is_bounded || whole <= terminal.width {
+        for line in &lines {
+            writeln!(out, "{}", aligned(line, &widths, "  ", |column| column == 0))?;
+        }
+        return Ok(());
+    }
+    for (name, cells) in &rows {
+        let pairs = HEADS.iter().zip(cells).map(|(head, cell)| format!("{head} {cell}"));
+        let pieces: Vec<_> = pairs.map(|text| (text.clone(), text.chars().count())).collect();
+        writeln!(out, "{}\n{}", name.trim_start(), terminal.flow(&pieces))?;
+    }
+    Ok(())
 }
 
 /// The last calls succeed because no new ones arrive. They are a large part of a short run.
@@ -61,42 +83,38 @@ const TOO_SHORT: Nanos = 10 * SECOND;
 
 const PREDICTED: &str = "  predicted";
 
-fn explain(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io::Result<()> {
+fn explanation(seed: u64, outcomes: &[Outcome]) -> String {
     let late = outcomes.iter().filter_map(|outcome| outcome.live.lag().worst());
     let lag = late.map(|late| late.p99).max();
     let busy = outcomes.iter().filter_map(|outcome| outcome.live.busy()).fold(0.0, f64::max);
     let runs = outcomes.first().map_or(0, |outcome| outcome.prediction.summary.runs);
-    writeln!(
-        out,
-        "\nPredicted: the mean of {runs} simulated runs, made before this one. Peak: attempts in the\n\
-         busiest 100 ms, relative to 100 ms without an outage. Recovered: the time from the\n\
-         end of the outage until 95% of calls succeed again. Collapsed: most calls still fail\n\
-         at the end. p99: of successful calls.\n\
-         This is a setting in which a naive loop collapses: the queue is longer than callers\n\
-         wait, so all responses of a backend that has fallen behind come too late. Whether it\n\
-         recovers depends on what they send meanwhile. Not every setting is like that.\n\
-         Seed {seed}. In the worst second 99% of wake-ups were at most {} ms late; the demo used\n\
-         {:.0}% of the processors.",
+    format!(
+        "Predicted: the mean of {runs} simulated runs, made before this one. Peak: attempts in the busiest 100 ms, relative \
+         to 100 ms without an outage. Recovered: the time from the end of the outage until 95% of calls succeed again. \
+         Collapsed: most calls still fail at the end. p99: of successful calls. This is a setting in which a naive loop \
+         collapses: the queue is longer than callers wait, so all responses of a backend that has fallen behind come too \
+         late. Whether it recovers depends on what they send meanwhile. Not every setting is like that. Seed {seed}. In \
+         the worst second 99% of wake-ups were at most {} ms late; the demo used {:.0}% of the processors.",
         lag.unwrap_or(0) / MS,
         busy * 100.0
     )
 }
 
-fn row(out: &mut impl Write, summary: &Summary, collapsed: &str) -> io::Result<()> {
+fn cells(summary: &Summary, collapsed: String) -> [String; 7] {
     let mean = |name| summary.mean(name);
     let recovered = match summary.value("recover_ms") {
         Some(after) => format!("{:.1} s", after.mean / 1e3),
         None => "not seen".to_owned(),
     };
-    writeln!(
-        out,
-        "{:>6.0} {:>9.2} {:>7.1}% {:>6.2} {recovered:>9} {collapsed:>9} {:>5.0} ms",
-        mean("calls"),
-        mean("amplification"),
-        mean("success") * 100.0,
-        mean("peak_ratio"),
-        mean("p99_ms")
-    )
+    [
+        format!("{:.0}", mean("calls")),
+        format!("{:.2}", mean("amplification")),
+        format!("{:.1}%", mean("success") * 100.0),
+        format!("{:.2}", mean("peak_ratio")),
+        recovered,
+        collapsed,
+        format!("{:.0} ms", mean("p99_ms")),
+    ]
 }
 
 pub(super) fn describe(scenario: &Scenario, seed: u64, outcomes: &[Outcome]) -> Value {
@@ -117,18 +135,13 @@ fn result(outcome: &Outcome) -> Value {
     let mut predicted = numbers(&prediction.summary);
     predicted.insert("collapse".to_owned(), json!(prediction.summary.collapse.value));
     predicted.insert("runs".to_owned(), json!(prediction.summary.runs));
-    let (measured, refused) = match live.figures() {
-        Ok(figures) => {
-            let mut measured = numbers(&Summary::of(&[figures]));
-            measured.insert("unfinished".to_owned(), json!(live.unfinished()));
-            (Some(measured), None)
-        }
-        Err(refusal) => (None, Some(refusal.to_string())),
-    };
+    let mut measured = numbers(&Summary::of(&[live.measured()]));
+    measured.insert("unfinished".to_owned(), json!(live.unfinished()));
+    let warning = live.figures().err().map(|refusal| refusal.to_string());
     json!({
         "policy": name,
         "measured": measured,
-        "refused": refused,
+        "warning": warning,
         "predicted": predicted,
         "interrupted_ms": interrupted.map(ms),
         "lag_ms": live.lag().worst().map(|late| ms(late.p99)),

@@ -15,6 +15,7 @@ use tokio::runtime::Builder;
 
 use crate::duration;
 use crate::failed::Failed;
+use crate::terminal::Terminal;
 use crate::text::sanitise;
 use fetch::Endpoint;
 
@@ -26,20 +27,27 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Scrapes a Prometheus endpoint twice and judges the changes.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Reads the metrics of Redial (clients, servers, queues, fleet budgets), and the retry metrics of Envoy at
-/stats/prometheus. It warns from 1.5 attempts per user request, counting the retries of all layers; 2 is a storm, and
+Reads the metrics of Redial (clients, servers, queues, fleet budgets), and the retry metrics of Envoy at \
+/stats/prometheus. It warns from 1.5 attempts per user request, counting the retries of all layers; 2 is a storm, and \
 4 a critical storm.
 
-With --baseline it first measures the usual traffic for that long, to tell a surge that begins afterwards from a storm.
+With --baseline it first measures the usual traffic for that long, to tell a surge that begins afterwards from a storm. \
 It reports what it could not determine.
 
 Exit codes: 0 no storm detected, 1 from 1.5 attempts per request, 2 the endpoint cannot be read.
 
 Examples:
-  redial doctor http://localhost:9000/metrics
-  redial doctor http://localhost:9901/stats/prometheus --for 30s    the admin port of an Envoy
-  redial doctor http://localhost:9000/metrics --baseline 1m         compare with the usual traffic
-  redial doctor http://localhost:9000/metrics --json | jq '.subjects[] | {name, level, multiplier}'")]
+  # a worker with metrics, which waits for jobs
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue work --exec 'cat > out' --metrics 127.0.0.1:9464 2> log &
+  # measure for a second, as soon as it listens
+  redial run -- redial doctor http://127.0.0.1:9464/metrics --for 1s
+  # compare with the usual traffic
+  redial doctor http://127.0.0.1:9464/metrics --for 1s --baseline 2s
+  # for a program
+  redial doctor http://127.0.0.1:9464/metrics --for 1s --json > doctor.json
+  kill $!")]
 pub(crate) struct Args {
     /// The URL of the metrics
     #[arg(value_name = "METRICS-URL", value_parser = Endpoint::read)]
@@ -80,7 +88,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if args.json {
         writeln!(out, "{}", show::json(&place, &diagnosis))?;
     } else {
-        show::words(&place, &diagnosis, out)?;
+        show::words(&place, &diagnosis, Terminal::of_stdout().prose_width(), out)?;
     }
     out.flush()?;
     if diagnosis.level().is_some_and(|level| level > Level::Calm) {

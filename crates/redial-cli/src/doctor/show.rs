@@ -10,12 +10,16 @@ use serde_json::{Value, json};
 use crate::duration;
 use crate::text::{sanitise, wrap};
 
-const WIDTH: usize = 100;
 /// The most idle subjects that are named: an Envoy may have a thousand idle clusters.
 const MOST_IDLE: usize = 20;
 
 /// Sentences, the worst first.
-pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn words(
+    place: &str,
+    diagnosis: &Diagnosis,
+    width: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let over = duration::text(Duration::from_nanos(diagnosis.over));
     let (idle, seen): (Vec<_>, Vec<_>) =
         diagnosis.subjects.iter().partition(|subject| subject.is_idle());
@@ -30,16 +34,16 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
         Some(Level::Storm) => "a storm",
         Some(Level::Critical) => "a critical storm",
     };
-    paragraph(out, "", &format!("{verdict}: {place}, measured for {over}"))?;
+    paragraph(out, width, "", &format!("{verdict}: {place}, measured for {over}"))?;
     for subject in seen {
         writeln!(out)?;
-        paragraph(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
+        paragraph(out, width, "", &format!("{}: {}", level(subject), sentence(subject)))?;
         for finding in &subject.findings {
-            paragraph(out, "  - ", &finding.saw)?;
-            paragraph(out, "    fix: ", finding.symptom.fix())?;
+            paragraph(out, width, "  - ", &finding.saw)?;
+            paragraph(out, width, "    fix: ", finding.symptom.fix())?;
         }
         for unknown in &subject.unknown {
-            paragraph(out, "  ? ", &format!("cannot tell {}", sanitise(unknown)))?;
+            paragraph(out, width, "  ? ", &format!("cannot tell {}", sanitise(unknown)))?;
         }
     }
     if !idle.is_empty() {
@@ -50,13 +54,18 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
             names.push(format!("and {more} more"));
         }
         writeln!(out)?;
-        paragraph(out, "", &format!("idle: {} (--for 1m measures longer)", names.join(", ")))?;
+        paragraph(
+            out,
+            width,
+            "",
+            &format!("idle: {} (--for 1m measures longer)", names.join(", ")),
+        )?;
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;
     }
     for unknown in &diagnosis.unknown {
-        paragraph(out, "? ", &format!("cannot tell {unknown}"))?;
+        paragraph(out, width, "? ", &format!("cannot tell {unknown}"))?;
     }
     Ok(())
 }
@@ -138,9 +147,9 @@ fn number(multiplier: f64) -> String {
 }
 
 /// A paragraph: `mark` before the first line, and the other lines indented below the first.
-fn paragraph(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
+fn paragraph(out: &mut impl Write, width: usize, mark: &str, text: &str) -> io::Result<()> {
     let mut mark = mark.to_owned();
-    for line in wrap(text, WIDTH - mark.len()) {
+    for line in wrap(text, width - mark.len()) {
         writeln!(out, "{mark}{line}")?;
         mark = " ".repeat(mark.len());
     }

@@ -20,16 +20,22 @@ use crate::{duration, policy};
 /// Show what a policy does with the outcomes of calls, and how long it waits
 #[derive(clap::Args)]
 #[command(after_help = "\
-An outcome is an HTTP status (503), a class (timeout, connect, reset, refused, throttled, overloaded,
-server-error, transient, permanent, cancelled), a gRPC code (UNAVAILABLE, grpc:14) or not-yet. A hint may
-follow it: 429@retry-after=7 (seconds, or a duration), 503@slot=250ms, UNAVAILABLE@pushback=40ms. The calls
+An outcome is an HTTP status (503), a class (timeout, connect, reset, refused, throttled, overloaded, \
+server-error, transient, permanent, cancelled), a gRPC code (UNAVAILABLE, grpc:14) or not-yet. A hint may \
+follow it: 429@retry-after=7 (seconds, or a duration), 503@slot=250ms, UNAVAILABLE@pushback=40ms. The calls \
 share one budget. A timeout takes the whole attempt timeout, any other outcome takes --latency.
 
 Examples:
-  redial explain --policy web                                        the waits
-  redial explain --policy web --outcomes '503,timeout,200; 500,200'  two calls, step by step
-  redial explain --policy web --outcomes 500 --safety unsafe         a call that must not be repeated
-  redial explain --policy peer:istio --outcomes 503                  the default of another system
+  # the waits
+  redial explain --policy web
+  # two calls, step by step
+  redial explain --policy web --outcomes '503,timeout,200; 500,200'
+  # a call that must not be repeated
+  redial explain --policy web --outcomes 500 --safety unsafe
+  # the default of another system
+  redial explain --policy peer:istio --outcomes 503
+  # a policy file
+  redial presets web > my.toml
   redial explain --policy my.toml --outcomes 429@retry-after=7 --json")]
 pub(crate) struct Args {
     /// A preset (see `redial presets`), peer:NAME (see `redial presets --peers`), or the path of a policy file

@@ -12,7 +12,7 @@ use crate::check;
 use crate::check::human::plain_problem;
 
 /// Where the configuration comes from.
-pub(super) struct Config {
+pub(crate) struct Config {
     path: Option<PathBuf>,
     upstreams: Vec<Upstream>,
     threads: Option<u16>,
@@ -24,7 +24,12 @@ impl Config {
         Self { path: file.clone(), upstreams: upstream.clone(), threads: *threads }
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
+    /// Only a file.
+    pub(crate) fn of_file(path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), upstreams: Vec::new(), threads: None }
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
@@ -36,7 +41,7 @@ impl Config {
     }
 
     /// Reads and checks it. The error says what is wrong, and where.
-    pub(super) fn read(&self) -> Result<File, String> {
+    pub(crate) fn read(&self) -> Result<File, String> {
         let mut file = match &self.path {
             Some(path) => read(path)?,
             None => File::default(),

@@ -26,7 +26,7 @@ use crate::log::{Form, json_line};
 use crate::run::{Signals, Status, ready, stop_ourselves};
 use crate::stderr::{LAST_FLUSH, Stderr};
 use crate::text::sanitise_lines;
-use config::Config;
+pub(crate) use config::Config;
 use notify::notify;
 use program::Program;
 
@@ -36,23 +36,31 @@ use program::Program;
 /// file.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With a program, the URL of each upstream is in its environment: STRIPE_URL for the upstream stripe, upper case and with _
-for -. Signals go to the program, and its exit code is returned. The program is not started if the sidecar cannot be, and it
+With a program, the URL of each upstream is in its environment: STRIPE_URL for the upstream stripe, upper case and with _ \
+for -. Signals go to the program, and its exit code is returned. The program is not started if the sidecar cannot be, and it \
 is killed if the sidecar is killed.
 
-Without a program, SIGHUP reads the file again, and SIGTERM or SIGINT ends the sidecar when requests in flight have been
-answered, at the latest after [proxy] drain; a second signal ends it at once. The file is also read again when it has
+Without a program, SIGHUP reads the file again, and SIGTERM or SIGINT ends the sidecar when requests in flight have been \
+answered, at the latest after [proxy] drain; a second signal ends it at once. The file is also read again when it has \
 changed. One that cannot be used is refused, and the old one stays.
 
-Exit codes: 2 the file or an argument is wrong, or an address is in use; otherwise 0, or that of the program (128 + the
+Exit codes: 2 the file or an argument is wrong, or an address is in use; otherwise 0, or that of the program (128 + the \
 signal that killed it, 127 if it was not found, 126 if it could not be started).
 
 Examples:
-  redial proxy --upstream stripe=https://api.stripe.com -- python app.py
-  redial proxy proxy.toml                            run until SIGTERM
-  redial proxy proxy.toml -- ./server --port 8000    run beside a program
-  redial proxy --check proxy.toml                    check everything, certificates too; bind nothing
-  redial proxy --ready 127.0.0.1:9900                ask a running sidecar, for container probes")]
+  # a program, with the URL of its upstream in API_URL
+  redial proxy --upstream api=http://127.0.0.1:9 -- sh -c 'echo $API_URL'
+  # a file
+  echo '[upstream.api]' > proxy.toml
+  echo 'listen = \"127.0.0.1:0\"' >> proxy.toml
+  echo 'to = \"http://127.0.0.1:9\"' >> proxy.toml
+  # check it, certificates too; bind nothing
+  redial proxy --check proxy.toml
+  # beside a program
+  redial proxy proxy.toml -- date
+  # until SIGTERM
+  redial proxy proxy.toml &
+  kill $!")]
 pub(crate) struct Args {
     /// A policy file with [upstream.NAME] tables
     #[arg(required_unless_present_any = ["upstream", "ready"])]
@@ -87,14 +95,19 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
     let sockets = Sockets::from_env().map_err(|error| Failed::Input(error.to_string()))?;
     let form = if file.proxy.log == AccessLog::Json { Form::Json } else { Form::Text };
-    let log = Arc::new(Log { form, stderr: Stderr::new(form) });
+    let log = Arc::new(Log::new(form));
     let signals = Signals::listen()?;
     let lines = Arc::clone(&log);
     let source = config.path().map(|path| {
         let (path, config) = (path.to_owned(), Arc::clone(&config));
         Source { path, read: Box::new(move || config.read()) }
     });
-    let options = Options { sockets, source, log: Some(Arc::new(move |line| lines.line(line))) };
+    let options = Options {
+        sockets,
+        source,
+        log: Some(Arc::new(move |line| lines.line(line))),
+        ..Options::default()
+    };
     let proxy = Proxy::start_with(&file, options).map_err(|error| Failed::input(&place, error))?;
     for (upstream, address) in proxy.addresses() {
         log.event("listening", &format!("{upstream} listens on {address}"));
@@ -121,13 +134,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
 }
 
 /// The log on stderr.
-struct Log {
+pub(crate) struct Log {
     form: Form,
     stderr: Stderr,
 }
 
 impl Log {
-    fn line(&self, line: Line) {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, stderr: Stderr::new(form) }
+    }
+
+    pub(crate) fn line(&self, line: Line) {
         match line {
             Line::Access(line) => self.stderr.line(line),
             Line::Event { name, message } => self.event(name, &message),
@@ -213,7 +230,7 @@ fn is_ending(signal: Signal) -> bool {
 
 /// Each connection is an open file, and the usual limit of 1024 is for programs that use `select`: the program that was
 /// started keeps it.
-fn allow_open_files() {
+pub(crate) fn allow_open_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // With the usual limit there are fewer connections.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

@@ -12,18 +12,22 @@ use crate::failed::Failed;
 /// A job is on disk before its number is printed.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --lines each line is a job, and empty lines are skipped. Jobs are added in atomic batches, and their numbers are
+With --lines each line is a job, and empty lines are skipped. Jobs are added in atomic batches, and their numbers are \
 printed as soon as a batch is in the store. A batch does not wait for lines that have not arrived yet.
 
-Exit codes: 0 all jobs were added (or kept, with --when-waiting keep), 1 a job was refused or the store failed, 2 wrong
+Exit codes: 0 all jobs were added (or kept, with --when-waiting keep), 1 a job was refused or the store failed, 2 wrong \
 usage.
 
 Examples:
-  redial queue add --store jobs.db --payload 'resize 17'
-  redial queue add --store jobs.db --queue mail --payload @letter.json --after 5m
-  redial queue add --store jobs.db --key user-7 --when-waiting replace --payload -  < state.json
-  find . -name '*.png' | redial queue add --store jobs.db --queue images --lines
-  REDIAL_STORE=postgres://me:secret@db/app redial queue add --payload hello")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload 'resize 17'
+  # a file, in five minutes
+  echo hello > letter.txt
+  redial queue add --queue mail --payload @letter.txt --after 5m
+  # replace a job that waits and has the same key
+  redial queue add --key user-7 --when-waiting replace --payload - < letter.txt
+  # a job for each line
+  ls | redial queue add --queue images --lines")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

@@ -9,13 +9,15 @@ use crate::failed::Failed;
 /// Copy a SQLite store to a new file while it is in use
 #[derive(clap::Args)]
 #[command(after_help = "\
-Copying jobs.db with cp is not enough, because the last commits are in jobs.db-wal. The copy is one file, and complete
-once it has its name. To restore it, stop all workers, remove jobs.db (and jobs.db-wal and jobs.db-shm if they exist),
-and rename the copy to jobs.db. Jobs that were done after the backup are then done again, with the same idempotency
+Copying jobs.db with cp is not enough, because the last commits are in jobs.db-wal. The copy is one file, and complete \
+once it has its name. To restore it, stop all workers, remove jobs.db (and jobs.db-wal and jobs.db-shm if they exist), \
+and rename the copy to jobs.db. Jobs that were done after the backup are then done again, with the same idempotency \
 keys.
 
 Examples:
-  redial queue backup --store jobs.db jobs-monday.db")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue backup jobs-monday.db")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

@@ -17,12 +17,14 @@ use crate::run::clock::wall;
 /// week; beyond that the store is not opened, because one of them is wrong.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --repair the store's clock is set to this machine's clock, and every other time in the store moves along: waits and
+With --repair the store's clock is set to this machine's clock, and every other time in the store moves along: waits and \
 leases keep their remaining time. Running workers continue with the new time.
 
 Examples:
-  redial queue clock --store jobs.db
-  redial queue clock --store jobs.db --repair")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue clock
+  redial queue clock --repair")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

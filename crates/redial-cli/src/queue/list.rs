@@ -12,10 +12,14 @@ use crate::failed::Failed;
 Times are relative to the store's clock.
 
 Examples:
-  redial queue ls --store jobs.db
-  redial queue ls --store jobs.db --state running
-  redial queue ls --store jobs.db --key user-7 --json       a JSON object per line
-  redial queue ls --store jobs.db --after 4711              jobs with higher numbers")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue ls
+  redial queue ls --state running
+  # a JSON object per line
+  redial queue ls --key user-7 --json
+  # jobs with higher numbers
+  redial queue ls --after 4711")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,
@@ -61,7 +65,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
 }
 
 /// The most jobs that are read at once: each may be large.
-pub(crate) const PAGE: usize = 64;
+const PAGE: usize = 64;
 
 /// Lists up to `most` jobs, as a table or as JSON lines, and notes whether there are more.
 pub(crate) async fn show<const N: usize>(

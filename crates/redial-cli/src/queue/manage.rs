@@ -18,7 +18,8 @@ use crate::text::sanitise;
 Applies to all workers of the queue, including workers that start later, until `redial queue resume`.
 
 Examples:
-  redial queue pause --store jobs.db --queue mail")]
+  export REDIAL_STORE=jobs.db
+  redial queue pause --queue mail")]
 pub(crate) struct Pause {
     #[command(flatten)]
     queue: QueueArgs,
@@ -28,7 +29,8 @@ pub(crate) struct Pause {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial queue resume --store jobs.db --queue mail")]
+  export REDIAL_STORE=jobs.db
+  redial queue resume --queue mail")]
 pub(crate) struct Resume {
     #[command(flatten)]
     queue: QueueArgs,
@@ -48,11 +50,16 @@ pub(super) async fn resume(args: &Resume) -> Result<(), Failed> {
 The settings are kept in the store and apply immediately, also to running workers. `redial queue stats` shows them.
 
 Examples:
-  redial queue set --store jobs.db --queue mail --rate 100/s           limit the rate of attempts
-  redial queue set --store jobs.db --queue mail --rate 10/m --burst 1  never two together
-  redial queue set --store jobs.db --rate none
-  redial queue set --store jobs.db --most-dead 10000                   drop the oldest dead letters beyond it
-  redial queue set --store jobs.db --per-key 0                         process jobs with the same key in any order")]
+  export REDIAL_STORE=jobs.db
+  # limit the rate of attempts
+  redial queue set --queue mail --rate 100/s
+  # never two together
+  redial queue set --queue mail --rate 10/m --burst 1
+  redial queue set --queue mail --rate none
+  # drop the oldest dead letters beyond this number
+  redial queue set --queue mail --most-dead 10000
+  # process jobs with the same key in any order
+  redial queue set --queue mail --per-key 0")]
 #[group(id = "setting", required = true, multiple = true)]
 pub(crate) struct Set {
     #[command(flatten)]
@@ -137,7 +144,9 @@ fn rule(rate: Option<Rate>, burst: Option<u32>) -> Result<Option<RateRule>, Fail
 Exit codes: 0 all were removed, 1 one of them is running or does not exist.
 
 Examples:
-  redial queue rm --store jobs.db 17 18")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue rm 1")]
 pub(crate) struct Remove {
     #[command(flatten)]
     queue: QueueArgs,
@@ -184,7 +193,9 @@ Reads the whole file, which takes a while for a large store. Workers can continu
 Exit codes: 0 the store is intact, 1 it is damaged.
 
 Examples:
-  redial queue verify --store jobs.db")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue verify")]
 pub(crate) struct Verify {
     #[command(flatten)]
     queue: QueueArgs,

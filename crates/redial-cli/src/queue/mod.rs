@@ -18,6 +18,8 @@ mod work;
 
 pub(crate) mod dead;
 
+pub(crate) use work::{Signals, install_recorder};
+
 use std::io::Write;
 
 use clap::Subcommand;
@@ -31,12 +33,16 @@ use crate::failed::Failed;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  redial queue add --store jobs.db --payload 'resize 17'        add a job; the store is created if needed
-  redial queue work --store jobs.db --exec './resize.sh'        run a command for each job: the payload is on stdin
-  redial queue send --store jobs.db -d paid https://hooks.example/orders
-  redial queue work --store jobs.db                             send the webhooks
-  redial queue stats --store jobs.db
-  redial dlq ls --store jobs.db                                 list the dead letters"
+  # add a job; the store is created if needed
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload 'resize 17'
+  # run a command for each job: the payload is on stdin
+  redial queue work --exec 'wc -c' --until nothing-due
+  # a webhook, which `redial queue work` sends
+  redial queue send -d paid http://127.0.0.1:9/orders --after 1h
+  redial queue stats
+  # the dead letters
+  redial dlq ls"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

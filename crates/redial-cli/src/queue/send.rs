@@ -13,14 +13,19 @@ use crate::failed::Failed;
 /// it or it becomes a dead letter.
 #[derive(clap::Args)]
 #[command(after_help = "\
-As with curl, a request with data is a POST and one without is a GET, unless -X names another method. Unlike with curl,
+As with curl, a request with data is a POST and one without is a GET, unless -X names another method. Unlike with curl, \
 data is sent unchanged, and has no Content-Type unless -H sets one.
 
 Examples:
-  redial queue send --store jobs.db -H 'Content-Type: application/json' -d '{\"order\":7}' https://hooks.example/orders
-  redial queue send --store jobs.db -X PUT -d @report.pdf https://files.example/report.pdf
-  redial queue send --store jobs.db --key order-7 --after 10s -d paid https://hooks.example/orders
-  redial queue work --store jobs.db                       send the deliveries")]
+  export REDIAL_STORE=jobs.db
+  redial queue send -d '{\"order\":7}' http://127.0.0.1:9/orders
+  # a file
+  echo report > report.txt
+  redial queue send -X PUT -d @report.txt http://127.0.0.1:9/report
+  # in ten seconds, after earlier ones with the same key
+  redial queue send --key order-7 --after 10s -d paid http://127.0.0.1:9/orders
+  # send what is due
+  redial queue work --until nothing-due")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

@@ -14,9 +14,12 @@ use crate::text::sanitise;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial queue show --store jobs.db 17
-  redial queue show --store jobs.db 17 --json | jq .history
-  redial queue show --store jobs.db 17 --payload > payload       the bytes of the payload")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue show 1
+  redial queue show 1 --json
+  # the bytes of the payload
+  redial queue show 1 --payload > payload")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

@@ -15,8 +15,10 @@ use crate::text::sanitise;
 Without --queue, all queues of the store are shown.
 
 Examples:
-  redial queue stats --store jobs.db
-  redial queue stats --store jobs.db --queue mail --json | jq .dead")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --queue mail --payload hello
+  redial queue stats
+  redial queue stats --queue mail --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use redial_core::admit::budget::Budget;
 use redial_core::fleet::Location;
-use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
+use redial_core::schedule::Backoff;
+use redial_core::{Draft, LONGEST, Nanos, Policy, Preset, Rate, SECOND, parse_duration};
 use regex_lite::Regex;
 use toml::Table;
 
@@ -27,28 +28,34 @@ const STREAMS: &str = "Input and output";
 #[derive(clap::Args)]
 #[command(override_usage = "redial run [OPTIONS] -- <CMD>...")]
 #[command(after_help = "\
-By default every exit code except 0 is retried, but not 126 and 127 (the command cannot be executed, or is not
-found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or
+By default every exit code except 0 is retried, but not 126 and 127 (the command cannot be executed, or is not \
+found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or \
 --retry-on-output, only what they name is retried.
 
-Exit codes: that of the last attempt, 128 plus the signal that ended it, 124 if it timed out, 75 if it was 0 but
-the output matched --retry-on-output, 125 if redial itself failed, 126 or 127 if the command cannot be executed or
+Exit codes: that of the last attempt, 128 plus the signal that ended it, 124 if it timed out, 75 if it was 0 but \
+the output matched --retry-on-output, 125 if redial itself failed, 126 or 127 if the command cannot be executed or \
 is not found, 2 for wrong usage.
 
-If redial itself is killed, a command that has run for 20 ms is killed too. If stderr stalls, as after Ctrl-S, log
+If redial itself is killed, a command that has run for 20 ms is killed too. If stderr stalls, as after Ctrl-S, log \
 lines that do not fit into a queue of 256 KiB are dropped and counted.
 
 Examples:
-  redial run -- curl -fsS https://example.com/api         4 attempts, full jitter, a shared budget
-  redial run --attempts 6 --deadline 2m -- ./deploy.sh    two minutes in all
-  redial run --attempt-timeout 30s -- pg_dump db > dump   after 30 s SIGTERM, then SIGKILL
-  redial run --retry-on-exit 75 -- sendmail -t < mail     each attempt reads the mail from its start
-  redial run --retry-on-output 'lock timeout' -- psql -f m.sql
-  redial run --hint 'try again in (.*)' -- ./client       wait at least as long as the output says
-  cat big.json | redial run --stdin-limit 64MB -- upload  a pipe is buffered, to be read again")]
+  # 4 attempts, full jitter, a shared budget
+  redial run -- date
+  # two minutes in all
+  redial run --attempts 6 --deadline 2m -- date
+  # after 30 s SIGTERM, then SIGKILL
+  redial run --attempt-timeout 30s -- date > now
+  # each attempt reads the file from its start
+  redial run --retry-on-exit 75 -- wc -c < now
+  redial run --retry-on-output 'lock timeout' -- cat now
+  # wait at least as long as the output says
+  redial run --hint 'try again in (.*)' -- cat now
+  # a pipe is buffered, to be read again
+  cat now | redial run --stdin-limit 64MB -- wc -c")]
 pub(crate) struct Args {
-    /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard without its
-    /// deadline]
+    /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard-0.1 without
+    /// its deadline, with waits of up to 5s, 10s and 20s]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
     policy: Option<policy::Named>,
     /// The most attempts, including the first
@@ -60,7 +67,7 @@ pub(crate) struct Args {
     /// Timeout of the whole call, attempts and waits together
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     deadline: Option<Nanos>,
-    /// The upper limit of the first wait
+    /// The upper limit of the first wait; raises --cap to four times this, if it is lower
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     base: Option<Nanos>,
     /// The upper limit of every wait
@@ -152,8 +159,7 @@ impl Args {
     pub(super) fn policy(&self) -> Result<Policy, String> {
         let draft = match &self.policy {
             Some(named) => alone(&named.policy),
-            // A command may take hours.
-            None => Preset::Standard01.draft().without_deadline(),
+            None => unattended(),
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
         draft.build().map_err(|wrong| format!("{}{wrong}", flag(wrong.field())))
@@ -178,9 +184,10 @@ impl Args {
         put(&mut all, "attempts", self.attempts.map(i64::from));
         put(&mut all, "attempt_timeout", self.attempt_timeout.map(time));
         put(&mut all, "deadline", self.deadline.map(time));
+        let known = draft.clone().build().map_or(0, |policy| policy.backoff().cap);
         let backoff = table(&mut all, "backoff");
         put(backoff, "base", self.base.map(time));
-        put(backoff, "cap", self.cap.map(time));
+        put(backoff, "cap", self.cap.or(self.base.map(|base| raised(known, base))).map(time));
         put(backoff, "jitter", self.jitter.clone());
         if self.budget.is_some() {
             all.remove("fleet");
@@ -197,6 +204,19 @@ impl Args {
         }
         all.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
     }
+}
+
+/// The policy without `--policy`. A command may take hours, and what it calls may be restarting, which takes tens of
+/// seconds: longer than a request of a user could wait.
+fn unattended() -> Draft {
+    let preset = Policy::from(Preset::Standard01);
+    let backoff = Backoff { base: 5 * SECOND, cap: 30 * SECOND, ..*preset.backoff() };
+    preset.edit().without_deadline().backoff(backoff)
+}
+
+/// The cap for this base: high enough for waits that double twice.
+fn raised(cap: Nanos, base: Nanos) -> Nanos {
+    cap.max(base.saturating_mul(4)).min(LONGEST)
 }
 
 /// A policy for one command. It has no other calls to earn retries with, or to hold back for.

@@ -43,8 +43,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         BenchReport { plan, results, outages, command: &command, wall_ms: completed.wall_ms };
     match form {
         Form::Json => json(&report, false, out)?,
-        Form::Svg(place) => place.put(&report.svg(), out)?,
-        Form::Html(place) => place.put(&report.html(), out)?,
+        Form::Pictures(pictures) => pictures.put(|| report.svg(), || report.html(), out)?,
         Form::Text => text(&report, args.cells, Terminal::of_stdout(), out)?,
     }
     completed.end()

@@ -65,7 +65,7 @@ fn reject_unsupported(args: &Args) -> Result<(), Failed> {
         ("--show", args.show),
         ("--set", !args.sets.is_empty()),
         ("--sweep", !args.sweeps.is_empty()),
-        ("--engine", matches!(args.engine, Choice::Cohort | Choice::Scale)),
+        ("--engine", matches!(args.engine, Choice::Cohort | Choice::Scale | Choice::Quick(_))),
         ("--series", args.series),
         ("--svg", args.svg.is_some()),
         ("--html", args.html.is_some()),

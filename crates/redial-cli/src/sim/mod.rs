@@ -15,35 +15,42 @@ use std::thread;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use redial_sim::contention::BACKOFFS;
-use redial_sim::scenario::BUILT_IN;
-use redial_sim::simulate::Choice;
+use redial_sim::scenario::{BUILT_IN, BuiltIn};
+use redial_sim::simulate::{Choice, Detail};
 
 use serde_json::{Value, json};
 
 use crate::failed::Failed;
+use crate::terminal::Terminal;
 
 /// Simulate many callers of a backend in virtual time, and compare what their policies do to it
 #[derive(clap::Args)]
 #[command(after_help = "\
-Runs are repeated with other random numbers, because near collapse a single run says little. Without --runs there are
-about five million calls of each policy, in at most 20 runs; a cell of a sweep has 4 to 20 runs. A parameter is named by
-its path in the file of the scenario (`--show` prints it). Two sweeps make a map. Short paths are load, rate, clients
+Runs are repeated with other random numbers, because near collapse a single run says little. Without --runs there are \
+about five million calls of each policy, in at most 20 runs; a cell of a sweep has 4 to 20 runs. A parameter is named by \
+its path in the file of the scenario (`--show` prints it). Two sweeps make a map. Short paths are load, rate, clients \
 and outage.
 
 Examples:
-  redial sim --list                                list the scenarios
-  redial sim blip                                  compare the policies of the scenario
-  redial sim blip --policy web --policy my.toml    compare other policies
-  redial sim blip --set outage.duration=2s --html report.html
-  redial sim blip --show > mine.toml               a scenario to edit
-  redial sim mine.toml --json
-  redial sim mine.toml --sweep load=0.3..0.9:7 --sweep outage=1s..10s:4
-  redial sim --bench --random 100                  rank all presets and peers in random scenarios
-  redial sim --bench blip --policy my.toml --cells
-  redial sim contention --clients 1000 --runs 10   five backoffs for writers of one row")]
+  redial sim --list
+  # the policies of the scenario
+  redial sim capacity-loss --runs 1
+  # other policies
+  redial presets web > my.toml
+  redial sim blip --policy web --policy my.toml --runs 1
+  # a figure and a page
+  redial sim blip --runs 1 --svg blip.svg --html blip.html
+  # a scenario to edit
+  redial sim capacity-loss --show > mine.toml
+  redial sim mine.toml --set duration=30s --runs 1 --json > mine.json
+  # a map of two parameters
+  redial sim mine.toml --sweep load=0.3,0.9 --sweep clients=10,20 --runs 1
+  # policies ranked
+  redial sim --bench blip --runs 1 --policy web --policy my.toml
+  # five backoffs for writers of one row
+  redial sim contention --clients 100 --runs 3")]
 pub(crate) struct Args {
     /// The name of a scenario, or the path of a file
-    #[arg(required_unless_present_any = ["list", "bench"])]
     scenario: Option<String>,
     /// List the scenarios
     #[arg(long, conflicts_with = "scenario")]
@@ -59,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "bench", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     random: Option<u32>,
     /// With --bench: print the results of every cell too
-    #[arg(long, requires = "bench", conflicts_with = "json")]
+    #[arg(long, requires = "bench")]
     cells: bool,
     /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file; may be repeated [default: the policies of
     /// the scenario; with --bench all presets and peers]
@@ -84,8 +91,8 @@ pub(crate) struct Args {
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
     /// The engine: each caller separately (exact), groups of equal callers (cohort), a smaller scenario whose counts are
-    /// multiplied (scale), or the fastest that is accurate (auto)
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale"]).map(|name| engine(&name)))]
+    /// multiplied (scale), the fastest that is accurate (auto), or what the playground shows within a moment (quick)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale", "quick"]).map(|name| engine(&name)))]
     engine: Choice,
     /// Number of threads; does not change the result [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -97,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "json", conflicts_with = "sweeps")]
     series: bool,
     /// Write a figure to this file, or to - for standard output
-    #[arg(long, value_name = "F", conflicts_with = "html")]
+    #[arg(long, value_name = "F")]
     svg: Option<String>,
     /// Write a self-contained HTML page to this file, or to - for standard output
     #[arg(long, value_name = "F")]
@@ -110,6 +117,7 @@ fn engine(name: &str) -> Choice {
         "exact" => Choice::Exact,
         "cohort" => Choice::Cohort,
         "scale" => Choice::Scale,
+        "quick" => Choice::Quick(Detail::Full),
         _ => Choice::Auto,
     }
 }
@@ -122,8 +130,12 @@ const CONTENTION_TITLE: &str =
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match args.scenario.as_deref() {
         _ if args.bench => bench::run(args, out),
-        None if args.json => list_json(out),
-        None => Ok(list(out)?),
+        None if args.list && args.json => list_json(out),
+        None if args.list => Ok(list(Terminal::of_stdout(), out)?),
+        None => {
+            let example = format!("name a scenario, such as `redial sim {FIRST}`");
+            Err(Failed::Input(format!("{example}; `redial sim --list` lists them")))
+        }
         Some(CONTENTION) => contention::run(args, out),
         Some(name) if args.show => Ok(out.write_all(request::source(name)?.as_bytes())?),
         Some(name) if args.sweeps.is_empty() => scenario::run(args, name, out),
@@ -138,9 +150,17 @@ impl Args {
     }
 }
 
+/// The scenario to begin with: a backend that stays overloaded after it has recovered.
+const FIRST: &str = "capacity-loss";
+
+fn listed() -> impl Iterator<Item = &'static BuiltIn> {
+    let (first, others): (Vec<_>, Vec<_>) = BUILT_IN.iter().partition(|it| it.name == FIRST);
+    first.into_iter().chain(others)
+}
+
 fn list_json(out: &mut impl Write) -> Result<(), Failed> {
     let mut all = Vec::new();
-    for built_in in BUILT_IN {
+    for built_in in listed() {
         let scenario = built_in.read(&[]).map_err(io::Error::other)?;
         all.push(json!({
             "name": built_in.name,
@@ -158,10 +178,12 @@ fn list_json(out: &mut impl Write) -> Result<(), Failed> {
     Ok(writeln!(out, "{:#}", Value::from(all))?)
 }
 
-fn list(out: &mut impl Write) -> io::Result<()> {
-    for scenario in BUILT_IN {
+fn list(terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for scenario in listed() {
         let title = scenario.read(&[]).map(|scenario| scenario.title).map_err(io::Error::other)?;
-        writeln!(out, "{:<18} {title}", scenario.name)?;
+        rows.push((scenario.name.to_owned(), title));
     }
-    writeln!(out, "{CONTENTION:<18} {CONTENTION_TITLE}")
+    rows.push((CONTENTION.to_owned(), CONTENTION_TITLE.to_owned()));
+    terminal.rows(&rows, out)
 }

@@ -1,16 +1,17 @@
 //! The format and destination of results.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::Args;
 use crate::failed::Failed;
+use crate::text::sanitise;
 
 /// Where a figure or a page is written. It is opened before the simulation, so that an error does not cost minutes of
 /// computing.
-pub(super) enum Destination<'a> {
+enum Destination<'a> {
     Stdout,
     File(&'a str, File),
 }
@@ -19,18 +20,45 @@ pub(super) enum Destination<'a> {
 pub(super) enum Form<'a> {
     Text,
     Json,
-    Svg(Destination<'a>),
-    Html(Destination<'a>),
+    Pictures(Pictures<'a>),
+}
+
+/// A figure, a page, or both.
+pub(super) struct Pictures<'a> {
+    svg: Option<Destination<'a>>,
+    html: Option<Destination<'a>>,
 }
 
 impl<'a> Form<'a> {
     pub(super) fn of(args: &'a Args) -> Result<Self, Failed> {
+        let open = |name: &'a Option<String>| name.as_deref().map(Destination::open).transpose();
         match (&args.svg, &args.html) {
-            (Some(name), _) => Ok(Self::Svg(Destination::open(name)?)),
-            (None, Some(name)) => Ok(Self::Html(Destination::open(name)?)),
             (None, None) if args.json => Ok(Self::Json),
             (None, None) => Ok(Self::Text),
+            (Some(svg), Some(html)) if svg == html => {
+                let why = format!("{svg} cannot be both the figure and the page");
+                Err(Failed::input("--svg and --html", why))
+            }
+            (svg, html) => Ok(Self::Pictures(Pictures { svg: open(svg)?, html: open(html)? })),
         }
+    }
+}
+
+impl Pictures<'_> {
+    /// Writes those that were asked for.
+    pub(super) fn put(
+        self,
+        svg: impl FnOnce() -> String,
+        html: impl FnOnce() -> String,
+        out: &mut impl Write,
+    ) -> Result<(), Failed> {
+        if let Some(place) = self.svg {
+            place.put(&svg(), out)?;
+        }
+        if let Some(place) = self.html {
+            place.put(&html(), out)?;
+        }
+        Ok(())
     }
 }
 
@@ -45,14 +73,11 @@ impl<'a> Destination<'a> {
         }
     }
 
-    pub(super) fn put(self, text: &str, out: &mut impl Write) -> Result<(), Failed> {
+    fn put(self, text: &str, out: &mut impl Write) -> Result<(), Failed> {
         let Self::File(name, mut file) = self else { return Ok(out.write_all(text.as_bytes())?) };
         file.write_all(text.as_bytes())
             .map_err(|error| Failed::Other(format!("{name}: {error}")))?;
-        if io::stderr().is_terminal() {
-            writeln!(io::stderr(), "wrote {name}")?;
-        }
-        Ok(())
+        Ok(writeln!(io::stderr(), "wrote {}", sanitise(name))?)
     }
 }
 

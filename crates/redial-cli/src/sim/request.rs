@@ -1,5 +1,6 @@
 //! Turns arguments into scenarios, policies and settings. All input errors are found here, before any work begins.
 
+use redial_policy::nearest;
 use redial_sim::report::Question;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
 use redial_sim::simulate::{Choice, Engine, Method, Settings};
@@ -127,6 +128,7 @@ impl<'a> Request<'a> {
             Choice::Exact => flag("engine", "exact"),
             Choice::Cohort => flag("engine", "cohort"),
             Choice::Scale => flag("engine", "scale"),
+            Choice::Quick(_) => flag("engine", "quick"),
         }
         flag("seed", &args.seed.to_string());
         flag("runs", &runs.to_string());
@@ -149,12 +151,15 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
         if policy::looks_like_file(name) {
             return Failed::input(name, error);
         }
-        let known = BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
-        let known = known.collect::<Vec<_>>().join(", ");
-        Failed::input(
-            name,
-            format!("not a scenario ({known}), and cannot read it as a file: {error}"),
-        )
+        let known = || BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
+        let why = match nearest(name, known()) {
+            Some(known) => format!("not a scenario; did you mean `{known}`?"),
+            None => {
+                let known = known().collect::<Vec<_>>().join(", ");
+                format!("not a scenario ({known}), and cannot read it as a file: {error}")
+            }
+        };
+        Failed::input(name, why)
     })
 }
 

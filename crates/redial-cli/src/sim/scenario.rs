@@ -38,8 +38,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     };
     match form {
         Form::Json => json(&report, args.series, out)?,
-        Form::Svg(place) => place.put(&report.svg(), out)?,
-        Form::Html(place) => place.put(&report.html(), out)?,
+        Form::Pictures(pictures) => pictures.put(|| report.svg(), || report.html(), out)?,
         Form::Text => text(&report, args.runs.is_none(), Terminal::of_stdout(), out)?,
     }
     completed.end()

@@ -1,13 +1,16 @@
 //! Charts, dot by dot.
 
 use redial_cli::Curve;
-use redial_cli::chart::{Mark, SAMPLES, Series, WIDTH, draw, scale};
+use redial_cli::chart::{DOTS_ACROSS, Mark, Series, draw, scale};
+
+const WIDTH: usize = 34;
+const SAMPLES: usize = WIDTH * DOTS_ACROSS;
 
 const MS: u64 = 1_000_000;
 
 /// The first characters of every line; the rest must be empty.
 fn lines(series: &[Series<'_>], most: f64, rows: usize, across: usize) -> Vec<String> {
-    let drawn = draw(series, most, rows);
+    let drawn = draw(series, most, rows, WIDTH);
     assert_eq!(drawn.len(), rows);
     for row in &drawn {
         assert!(row[across..].iter().all(|cell| cell.character() == '\u{2800}'));
@@ -42,7 +45,7 @@ fn a_line_is_a_dot_per_value_and_a_gap_over_an_area() {
 fn a_limit_is_dotted_and_a_line_over_it_wins_the_colour() {
     let limit = Series { values: &[4.0; 8], mark: Mark::Dotted };
     assert_eq!(lines(&[limit], 4.0, 1, 4), ["⠁⠀⠁⠀"]);
-    let drawn = draw(&[limit, line(&[4.0, 1.0])], 4.0, 1);
+    let drawn = draw(&[limit, line(&[4.0, 1.0])], 4.0, 1, WIDTH);
     assert_eq!([0, 1, 2].map(|x| drawn[0][x].mark), [Some(Mark::Line), None, Some(Mark::Dotted)]);
 }
 

@@ -71,3 +71,29 @@ fn a_scenario_that_shows_no_harm_says_so() {
     let printed = text(&output.stdout);
     assert!(printed.contains("simulated: this scenario does not show it. "), "{printed}");
 }
+
+/// A million attempts are more than the simulator supports; the numbers say so.
+#[test]
+fn a_million_attempts_are_simulated() {
+    let scratch = Scratch::new("million");
+    let path = scratch.file("many.toml", "[policy.p]\nattempts = 1000000\nbudget = 'none'\n");
+    let output = redial(&["check", &path, "--simulate"]);
+    let printed = text(&output.stdout);
+    let simulated = printed.lines().filter(|line| line.contains("simulated: load at the peak"));
+    let simulated: Vec<&str> = simulated.collect();
+    assert_eq!(simulated.len(), 2, "no-budget and too-many-attempts: {printed}");
+    let bounded = "65535 attempts, the most that can be simulated";
+    assert!(simulated.iter().all(|line| line.contains(bounded)), "{printed}");
+}
+
+/// The reason is printed where the numbers would be.
+#[test]
+fn a_finding_that_cannot_be_simulated_says_why() {
+    let scratch = Scratch::new("impossible");
+    let unsafe_route = "[policy.p]\n[[route]]\npolicy = 'p'\nmethods = ['POST']\n";
+    let path = scratch.file("unsafe.toml", unsafe_route);
+    let printed = redial(&["check", &path, "--simulate"]);
+    let printed = text(&printed.stdout);
+    let why = "simulated: no: a client that checks safety does not repeat writes without a key";
+    assert!(printed.contains(why), "{printed}");
+}

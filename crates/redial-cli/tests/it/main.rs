@@ -3,6 +3,7 @@
 
 mod chart;
 mod check;
+mod check_clean;
 mod check_hostile;
 mod check_pages;
 mod check_silent;
@@ -12,20 +13,24 @@ mod demo;
 mod doctor;
 mod explain;
 mod fleet_proof;
+mod help;
 mod ops;
 mod peers;
+mod playground;
 mod proxy;
 mod queue;
 mod queue_faults;
 mod readme;
 mod redis;
 mod run;
+mod schemas;
 mod sim;
 mod sim_bench;
 mod sim_errors;
 mod sim_pages;
 mod sim_scale;
 mod sim_sweep;
+mod up;
 
 use std::ffi::OsStr;
 use std::io::{PipeReader, PipeWriter, Write as _};

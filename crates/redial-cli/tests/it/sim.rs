@@ -240,13 +240,18 @@ fn a_scenario_and_a_policy_can_be_files_and_names_are_escaped() {
     ];
     for (flag, file) in [("--html", &page), ("--svg", &figure)] {
         let output = redial(&[&base[..], &[flag, file]].concat());
-        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
+        assert!(output.status.success() && output.stdout.is_empty());
+        assert_eq!(text(&output.stderr), format!("wrote {file}\n"));
         let written = fs::read_to_string(file).unwrap();
         assert!(!written.contains("<script") && written.contains("&lt;script&gt;"));
         assert!(written.contains("peer:envoy"));
         let piped = redial(&[&base[..], &[flag, "-"]].concat());
         assert_eq!(text(&piped.stdout), written);
     }
+    let separate = [&page, &figure].map(|file| fs::read_to_string(file).unwrap());
+    let both = redial(&[&base[..], &["--html", &page, "--svg", &figure]].concat());
+    assert_eq!(text(&both.stderr), format!("wrote {figure}\nwrote {page}\n"));
+    assert_eq!([&page, &figure].map(|file| fs::read_to_string(file).unwrap()), separate);
     let page = fs::read_to_string(&page).unwrap();
     assert!(
         page.starts_with("<!doctype html>") && page.contains("<svg ") && page.contains("[outage]")

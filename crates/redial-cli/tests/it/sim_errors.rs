@@ -51,9 +51,11 @@ fn file(name: &str, content: &str, says: &[&str]) {
 fn an_unknown_scenario() {
     let known: Vec<&str> = BUILT_IN.iter().map(|scenario| scenario.name).collect();
     sim("thunder", &[], &[&["redial: thunder: ", "contention"], &known[..]].concat());
+    sim("blp", &[], &["redial: blp: not a scenario; did you mean `blip`?"]);
+    sim("contenton", &[], &["did you mean `contention`?"]);
     sim("thunder.toml", &[], &["redial: thunder.toml: ", "No such file"]);
     sim("/", &[], &["redial: /: "]);
-    refused(&["sim"], &["<SCENARIO>"]);
+    refused(&["sim"], &["`redial sim capacity-loss`", "`redial sim --list` lists them"]);
     refused(&["sim", "blip", "--list"], &["--list"]);
 }
 
@@ -129,7 +131,7 @@ fn an_unknown_policy() {
 #[test]
 fn conflicting_flags() {
     sim("blip", &["--json", "--svg", "-"], &["--svg"]);
-    sim("blip", &["--html", "-", "--svg", "-"], &["--html"]);
+    sim("blip", &["--html", "-", "--svg", "-"], &["--html", "cannot be both"]);
     sim("blip", &["--series"], &["--json"]);
     sim("blip", &["--metric", "success"], &["--sweep"]);
     sim("blip", &["--engine", "fast"], &["auto, exact, cohort, scale"]);

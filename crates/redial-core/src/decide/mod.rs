@@ -26,7 +26,8 @@ use crate::stop::Stop;
 /// any failure but one that it shares, because the request itself is wrong.
 ///
 /// The order of the checks decides which reason is reported: a stop signal from below outranks
-/// everything, and `Unsafe` is only reported for a failure that would otherwise have been repeated.
+/// everything, and `Unsafe` is only reported for a failure that would otherwise have been repeated. A cancellation is
+/// repeated only for its code: then it is the answer of a server, gRPC's CANCELLED, and the caller still waits.
 pub(crate) fn repeat(
     policy: &Policy,
     safety: Safety,
@@ -35,7 +36,7 @@ pub(crate) fn repeat(
 ) -> Result<(), Stop> {
     if failure.stop {
         Err(Stop::ToldToStop)
-    } else if failure.class == Class::Cancelled {
+    } else if failure.class == Class::Cancelled && !policy.retry_on().contains(failure) {
         Err(Stop::Cancelled)
     } else if in_flight && failure.class != Class::Permanent {
         Ok(())

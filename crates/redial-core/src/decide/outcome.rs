@@ -37,7 +37,7 @@ pub enum Class {
     Transient,
     /// Repeating it cannot help.
     Permanent,
-    /// The result is no longer needed.
+    /// The result is no longer needed; or, with a code, a server says so (gRPC's CANCELLED).
     Cancelled,
 }
 
@@ -208,7 +208,7 @@ impl RetryOn {
     }
 
     /// Adds a class. Permanent failures and cancelled calls are never repeated for their class, so adding
-    /// those has no effect; a permanent failure can be listed by its code.
+    /// those has no effect; if a server answered with a code, that can be listed.
     pub fn class(mut self, class: Class) -> Self {
         self.classes |= class.bit() & Self::transient().classes;
         self

@@ -11,8 +11,6 @@ use crate::units::{MS, Nanos, SECOND, nanos, share};
 pub enum Growth {
     /// base, base·factor, base·factor² …
     Exponential(f64),
-    /// base, 3·base, 7·base …: the sum of all doublings so far, base·(2^k − 1), as in Envoy.
-    Summed,
     /// base, 2·base, 3·base …
     Linear,
     /// Always the base.
@@ -59,11 +57,6 @@ impl Backoff {
         Self { growth: Growth::Linear, ..Self::exponential(base, cap) }
     }
 
-    /// Grows by twice as much each time, up to `cap`: base·(2^k − 1).
-    pub fn summed(base: Duration, cap: Duration) -> Self {
-        Self { growth: Growth::Summed, ..Self::exponential(base, cap) }
-    }
-
     /// The same ceiling every time.
     pub fn constant(base: Duration) -> Self {
         Self { growth: Growth::Constant, ..Self::exponential(base, base) }
@@ -85,7 +78,7 @@ impl Backoff {
         Self { clip: true, ..self }
     }
 
-    /// The ceiling of retry `k` (from 1): base·factor^(k−1), base·(2^k − 1), base·k or base, never above the cap.
+    /// The ceiling of retry `k` (from 1): base·factor^(k−1), base·k or base, never above the cap.
     #[inline]
     pub fn ceiling(&self, k: u32) -> Nanos {
         let steps = k.saturating_sub(1);
@@ -95,10 +88,6 @@ impl Backoff {
                 if below_cap { self.base << steps } else { self.cap }
             }
             Growth::Exponential(factor) => self.power(factor, steps),
-            Growth::Summed => {
-                let doublings = 1_u64.checked_shl(k.max(1)).unwrap_or(0).wrapping_sub(1);
-                self.base.saturating_mul(doublings).min(self.cap)
-            }
             Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
             Growth::Constant => self.base,
         }

@@ -44,6 +44,18 @@ fn a_window_issues_its_ratio_for_every_ratio() {
     }
 }
 
+/// What a call earns leaves the window with it, so a rest that is too small for a retry is lost. A client with few calls gets
+/// less than its share, and none gets more. The page on budgets and the readme have these figures.
+#[test]
+fn a_window_issues_less_than_its_ratio_to_small_clients() {
+    for (calls_per_second, expected) in [(1, 9_091), (10, 9_375), (100, 9_938), (1_000, 9_994)] {
+        let lab = window(only(0.1));
+        let at = |call| call * SECOND / calls_per_second;
+        let retries: u64 = (0..100_000).map(|call| granted(&lab.guards, 0, 1, at(call))).sum();
+        assert_eq!(retries, expected, "{calls_per_second} calls a second, a ratio of 0.1");
+    }
+}
+
 #[test]
 fn a_third_is_a_third() {
     let lab = window(only(1.0 / 3.0));

@@ -111,6 +111,11 @@ fn a_stop_signal_from_below_ends_the_call() {
     let trace = lab.call(&[Failure::new(Class::Overloaded).told_to_stop().into()]);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::ToldToStop)));
     assert_eq!(lab.failing(Class::Cancelled).end, Err(Stop::Cancelled));
+    let answered = Outcome::of_grpc(1, false);
+    assert_eq!(lab.call(&[answered]).end, Err(Stop::Cancelled), "not listed");
+    let mut lab = Lab::new(policy(|p| p.retry_on(RetryOn::nothing().code(1)).attempts(3)));
+    assert_eq!(lab.call(&[answered]).attempts, 3, "the answer of a server, and listed");
+    assert_eq!(lab.failing(Class::Cancelled).attempts, 1, "by the caller");
 }
 
 #[test]

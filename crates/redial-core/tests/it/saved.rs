@@ -177,6 +177,29 @@ fn a_bucket_continues_with_what_the_last_process_left() {
     assert_eq!(last.balance(0), Some(5), "of a version without a bootstrap");
 }
 
+/// As gRPC does when a service config replaces another: 3 of 4 tokens are 7.5 of 10.
+#[test]
+fn throttling_of_another_size_is_as_full_as_before() {
+    let guards = |capacity, ratio| {
+        let budget = Budget::Throttling(ThrottlingBudget::new(capacity, ratio));
+        Lab::new(policy(|p| p.budget(budget)))
+    };
+    let before = guards(4, 1.0);
+    let mut call = before.start();
+    let permit = call.admit(&before.cx(), 0).unwrap();
+    call.settle(&before.cx(), permit, &fail(Class::Reset), 0, || 1);
+    let saved = before.guards.save();
+    assert_eq!(saved.words()[1..3], [3_000, 4_000], "one of four tokens is gone");
+
+    let mut after = guards(10, 3.0);
+    assert!(after.guards.restore(&saved));
+    assert_eq!(after.guards.save().words()[1..3], [7_500, 10_000]);
+    let mut words = saved.words();
+    words[2] = 0;
+    assert!(after.guards.restore(&Saved::from_words(&words)), "of a version without the size");
+    assert_eq!(after.guards.save().words()[1], 3_000);
+}
+
 #[test]
 fn deposits_of_all_threads_are_saved() {
     let policy = policy(|p| p);

@@ -17,7 +17,6 @@ fn ceilings_grow_as_configured_and_stop_at_the_cap() {
     ceilings(Backoff::exponential(ms(500), ms(60_000)).factor(1.5), &[500, 750, 1125, 1687, 2531]);
     ceilings(Backoff::exponential(ms(10), ms(9_000)).factor(10.0), &[10, 100, 1000, 9000, 9000]);
     ceilings(Backoff::linear(ms(100), ms(350)), &[100, 200, 300, 350, 350]);
-    ceilings(Backoff::summed(ms(25), ms(250)), &[25, 75, 175, 250, 250]);
     ceilings(Backoff::constant(ms(70)), &[70, 70, 70]);
     ceilings(Backoff::exponential(ms(70), ms(700)).factor(1.0), &[70, 70, 70]);
 }
@@ -37,7 +36,6 @@ fn no_attempt_number_overflows() {
         Backoff::exponential(ms(1), day).factor(1.0001),
         Backoff::exponential(ms(1), day).factor(1000.0),
         Backoff::linear(ms(1), day),
-        Backoff::summed(ms(1), day),
     ] {
         for k in [0, 1, 2, 62, 63, 64, 65, 1_000, u32::MAX - 1, u32::MAX] {
             for jitter in

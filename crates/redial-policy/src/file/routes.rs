@@ -8,7 +8,7 @@ use super::{File, MOST_POLICIES, Route};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId};
 use crate::suggest::did_you_mean;
-use crate::tree::{Cursor, Truncated};
+use crate::tree::{Cursor, Truncated, Value};
 
 /// Reads the routes, and adds each to the places of its policy: `route[0]` is the first route of that policy.
 pub(super) fn read(
@@ -25,7 +25,8 @@ pub(super) fn read(
     let upstreams = Names::new(file.upstreams.iter().map(|upstream| upstream.name.as_str()));
     let mut routes = Vec::new();
     let mut counts = vec![0; file.policies.len()];
-    for here in list.items() {
+    // TOML has no null: it is a route whose problem is known already.
+    for here in list.items().filter(|here| here.node.value != Value::Null) {
         let route = route(&here, &upstreams)?;
         let number = policies.policy(&here.get("policy").unwrap_or_else(|| here.clone()))?;
         let path = format!("route[{}]", counts[number]);

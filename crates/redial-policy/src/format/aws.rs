@@ -26,9 +26,15 @@ pub(super) static SYSTEM: System = System {
     write,
     language: |_| Some(Language::Ini),
     words: Words::Names(&[("attempts", "max_attempts"), ("budget", "retry_mode")]),
+    names: &["retry_mode", "max_attempts", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"],
     duration: |_, nanos| DurationText(nanos).to_string(),
     counts_retries: false,
-    advice: Advice { add_budget: Some("set `retry_mode` to standard"), ..Advice::NONE },
+    advice: Advice {
+        add_budget: Some("set `retry_mode` to standard"),
+        added_budget: || Some(Budget::Tokens(TokenBudget::default())),
+        names_requests: false,
+        ..Advice::NONE
+    },
 };
 
 /// The settings, in a profile and as environment variables.

@@ -92,18 +92,18 @@ pub(super) fn connect_timeout(
     Some(time::whole_ms(longest))
 }
 
-/// The waits in Envoy's form, with notes: full jitter over base·(2^k − 1). Unless `keeps_cap`, the cap is ten times the
+/// The waits in Envoy's form, with notes: full jitter over ceilings that double. Unless `keeps_cap`, the cap is ten times the
 /// base.
-pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) -> Backoff {
+pub(super) fn doubling(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) -> Backoff {
     let backoff = policy.backoff();
     let base = time::whole_ms(backoff.base);
     let cap = if keeps_cap { time::whole_ms(backoff.cap) } else { time::tenfold(base) };
     let constant = matches!(backoff.growth, Growth::Constant) || base >= cap;
     let cap = if constant && keeps_cap { base } else { cap };
     match backoff.growth {
-        Growth::Summed => notes.push(Note::kept("backoff.growth", "summed")),
+        Growth::Exponential(2.0) => notes.push(Note::kept("backoff.growth", "doubling")),
         _ if constant && keeps_cap => notes.push(Note::kept("backoff.growth", "a cap at the base")),
-        _ => notes.push(Note::approximated("backoff.growth", "summed doublings: base·(2^k − 1)")),
+        _ => notes.push(Note::approximated("backoff.growth", "doubling")),
     }
     notes.push(match backoff.jitter {
         Jitter::Full => Note::kept("backoff.jitter", "full"),
@@ -119,7 +119,7 @@ pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) ->
         let text = format!("{} and {}", DurationText(base), DurationText(cap));
         Note::approximated("backoff.base, backoff.cap", text)
     });
-    Backoff::summed(Duration::from_nanos(base), Duration::from_nanos(cap))
+    Backoff::exponential(Duration::from_nanos(base), Duration::from_nanos(cap))
 }
 
 /// The fields that every proxy has; what differs is in notes of their own.

@@ -13,6 +13,7 @@ mod import;
 mod istio;
 mod kube;
 mod linkerd;
+pub(crate) mod misspelt;
 mod redial;
 mod resilience4j;
 mod system;

@@ -1,4 +1,6 @@
 use redial_core::DurationText;
+use redial_core::admit::budget::{Budget, TokenBudget};
+use redial_core::schedule::{HintRule, Jitter};
 
 use super::system::{Advice, System, Words};
 use super::{Format, Written, policies};
@@ -18,12 +20,18 @@ pub(super) static SYSTEM: System = System {
     write,
     language: |_| Some(Language::Toml),
     words: Words::Paths,
+    // Its reader refuses unknown fields.
+    names: &[],
     duration: |_, nanos| format!("\"{}\"", DurationText(nanos)),
     counts_retries: false,
     advice: Advice {
         add_jitter: Some("write `backoff.jitter = \"full\"`"),
         full_jitter: Some("write `backoff.jitter = \"full\"` or \"decorrelated\""),
         honour_hints: Some("write `hint.honour.cap = \"60s\"`"),
+        with_jitter: |backoff| Some(backoff.jitter(Jitter::Full)),
+        with_full_jitter: |backoff| Some(backoff.jitter(Jitter::Full)),
+        honoured: || Some(HintRule::default()),
+        added_budget: || Some(Budget::Tokens(TokenBudget::earned())),
         add_budget: Some("remove `budget = \"none\"`: retries earn the default budget"),
         ..Advice::NONE
     },

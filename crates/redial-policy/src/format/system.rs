@@ -4,6 +4,8 @@
 use std::fmt::Display;
 
 use redial_core::Nanos;
+use redial_core::admit::budget::Budget;
+use redial_core::schedule::{Backoff, HintRule};
 
 use super::Written;
 use crate::file::{File, fields};
@@ -27,6 +29,8 @@ pub(crate) struct System {
     /// The language of a text, if the name of its file does not show it.
     pub(super) language: fn(&str) -> Option<Language>,
     pub(super) words: Words,
+    /// Names of fields that no other field is nearly called, for a question about a misspelt one.
+    pub(super) names: &'static [&'static str],
     /// How the field at this path writes a duration.
     pub(super) duration: fn(&str, Nanos) -> String,
     /// Whether its number of attempts leaves out the first one.
@@ -59,6 +63,17 @@ pub(crate) struct Advice {
     /// What to add to every finding in a config that leaves retries to the system's default. Such a finding is one
     /// severity lower.
     pub(crate) defaulted: fn(&Places) -> Option<&'static str>,
+    /// The waits that `add_jitter` produces, and those that `full_jitter` does.
+    pub(crate) with_jitter: fn(&Backoff) -> Option<Backoff>,
+    pub(crate) with_full_jitter: fn(&Backoff) -> Option<Backoff>,
+    /// The rule that `honour_hints` produces.
+    pub(crate) honoured: fn() -> Option<HintRule>,
+    /// The budget that `add_budget` produces.
+    pub(crate) added_budget: fn() -> Option<Budget>,
+    /// Whether a config of this kind lacks the field at this path, although another kind of the system has it.
+    pub(crate) lacks: fn(&Places, &str) -> bool,
+    /// Whether a config can name the requests that it is about, by their method or a key.
+    pub(crate) names_requests: bool,
     /// Whether the system refuses a breaker window below two attempt timeouts by itself, so that its reader reports it.
     pub(crate) refuses_short_breaker_window: bool,
 }
@@ -73,6 +88,12 @@ impl Advice {
         uncapped_attempts: "",
         client_errors: |_| "; of 4xx, only 408, 425 and 429 can succeed later",
         defaulted: |_| None,
+        with_jitter: |_| None,
+        with_full_jitter: |_| None,
+        honoured: || None,
+        added_budget: || None,
+        lacks: |_, _| false,
+        names_requests: true,
         refuses_short_breaker_window: false,
     };
 }
@@ -108,8 +129,9 @@ impl System {
     /// The same for the number of attempts.
     pub(crate) fn set_attempts(&self, attempts: u32) -> String {
         if self.counts_retries {
-            let retries = attempts - 1;
-            return self.set("attempts", format_args!("{retries}, which is {attempts} attempts"));
+            let (retries, plural) = (attempts - 1, if attempts == 1 { "" } else { "s" });
+            let value = format_args!("{retries}, which is {attempts} attempt{plural}");
+            return self.set("attempts", value);
         }
         self.set("attempts", attempts)
     }

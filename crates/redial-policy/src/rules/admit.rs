@@ -1,10 +1,12 @@
 //! Rules about budgets: how much load may retries add?
 
+use std::time::Duration;
+
 use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::Class;
-use redial_core::{DurationText, LONGEST, NEVER, Rate};
+use redial_core::{Draft, DurationText, LONGEST, NEVER, Policy, Rate};
 
 use super::{Case, Rule, Violation};
 use crate::finding::Severity;
@@ -67,7 +69,9 @@ fn no_budget(case: &Case<'_>) -> Option<Violation> {
             "this format has no budget: add a circuit breaker, or retry in a layer that has one"
         }
     };
-    Some(Violation::new("budget", message, help).at_most(Severity::Note, guarded))
+    let violation = Violation::new("budget", message, help).at_most(Severity::Note, guarded);
+    let fix = (case.system().advice.added_budget)().map(|budget| policy.edit().budget(budget));
+    Some(violation.fixed_by(fix).note_unless(case.can_set("budget")))
 }
 
 /// A rate as a number per second.
@@ -96,7 +100,10 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     );
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
-    let (floor, end) = if per > longest as f64 / 1e9 {
+    let none = per > longest as f64 / 1e9;
+    let lower = Rate::new(count as u32, Duration::from_secs(per as u64));
+    let lower = if none { None } else { Some(lower) };
+    let (floor, end) = if none {
         (nothing.to_owned(), ": there are too many clients for a floor")
     } else if per > 1.0 {
         (format!("{count}/{per}s"), " or less")
@@ -110,7 +117,17 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
         }
         _ => format!("{}{end}", system.set(field, format_args!("\"{floor}\""))),
     };
-    Some(Violation::new(field, message, help))
+    Some(Violation::new(field, message, help).fixed_by(with_floor(case.policy(), lower)))
+}
+
+/// The policy with another floor.
+fn with_floor(policy: &Policy, floor: Option<Rate>) -> Option<Draft> {
+    let budget = match *policy.budget() {
+        Budget::Window(budget) => Budget::Window(budget.floor(floor.unwrap_or(Rate::ZERO))),
+        Budget::Tokens(budget) => Budget::Tokens(TokenBudget { floor, ..budget }),
+        Budget::None | Budget::Throttling(_) | Budget::Inflight(_) => return None,
+    };
+    Some(policy.edit().budget(budget))
 }
 
 /// The most retries per call in the long run, and what bounds them. The page of the rule has the derivations.
@@ -199,26 +216,56 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
     );
     let system = case.system();
     let has_window = system.word("budget.window.ratio").is_some();
+    let mut fix = None;
     let help = match (policy.budget(), system.word("budget")) {
         (Budget::Tokens(tokens), _) => {
             let retries = (target - 1.0).max(0.001);
             let cost = (1.0 + f64::from(tokens.bonus) * retries) / (retries * retries);
+            fix = Some(Budget::Tokens(costly(tokens, cost.ceil() as u32)));
             format!("let a retry cost at least {} tokens", cost.ceil())
         }
-        (Budget::Window(_) | Budget::None, _) if has_window => lower_window(case, target),
-        (_, Some(name)) => {
-            format!("lower the ratio of `{name}` to {}", percent((target - 1.0).max(0.01)))
+        (Budget::Window(_) | Budget::None, _) if has_window => {
+            let (window, help) = lower_window(case, target);
+            fix = Some(Budget::Window(window));
+            help
+        }
+        (budget, Some(name)) => {
+            let ratio = (target - 1.0).max(0.01);
+            fix = with_ratio(budget, ratio);
+            format!("lower the ratio of `{name}` to {}", percent(ratio))
         }
         (_, None) => {
             "this format has no budget: make fewer attempts, or retry in a layer that has one"
                 .to_owned()
         }
     };
-    Some(Violation::new("budget", message, help))
+    let fix = fix.map(|budget| policy.edit().budget(budget));
+    let violation = Violation::new("budget", message, help).fixed_by(fix);
+    Some(violation.note_unless(case.can_set("budget")))
+}
+
+/// The budget with no retry below this cost. More than all of it is never paid.
+fn costly(tokens: &TokenBudget, least: u32) -> TokenBudget {
+    let least = least.min(tokens.capacity);
+    TokenBudget {
+        cost: tokens.cost.max(least),
+        timeout_cost: tokens.timeout_cost.max(least),
+        throttled_cost: tokens.throttled_cost.max(least),
+        ..*tokens
+    }
+}
+
+fn with_ratio(budget: &Budget, ratio: f64) -> Option<Budget> {
+    match *budget {
+        Budget::Window(window) => Some(Budget::Window(WindowBudget { ratio, ..window })),
+        Budget::Throttling(it) => Some(Budget::Throttling(ThrottlingBudget { ratio, ..it })),
+        Budget::Inflight(it) => Some(Budget::Inflight(InflightBudget { ratio, ..it })),
+        Budget::None | Budget::Tokens(_) => None,
+    }
 }
 
 /// A window within the target: a lower ratio, if the floor leaves room for one.
-fn lower_window(case: &Case<'_>, target: f64) -> String {
+fn lower_window(case: &Case<'_>, target: f64) -> (WindowBudget, String) {
     let window = match *case.policy().budget() {
         Budget::Window(window) => window,
         _ => WindowBudget::ratio(0.1),
@@ -227,10 +274,14 @@ fn lower_window(case: &Case<'_>, target: f64) -> String {
     // Rounded down, to stay within the target.
     let ratio = (room * 100.0 + 1e-6).floor() / 100.0;
     if ratio >= 0.01 {
-        return format!("write `budget.window.ratio = {}`", Rounded(ratio));
+        let help = format!("write `budget.window.ratio = {}`", Rounded(ratio));
+        return (WindowBudget { ratio, ..window }, help);
     }
-    let ratio = target - 1.0;
-    format!("write `budget.window.floor = \"0/s\"`, and `budget.window.ratio = {ratio:.4}` or less")
+    let ratio = ((target - 1.0) * 1e4).round() / 1e4;
+    let help = format!(
+        "write `budget.window.floor = \"0/s\"`, and `budget.window.ratio = {ratio:.4}` or less"
+    );
+    (WindowBudget { ratio, ..window.floor(Rate::ZERO) }, help)
 }
 
 pub(super) fn percent(share: f64) -> String {

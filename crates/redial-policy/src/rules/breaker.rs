@@ -59,6 +59,7 @@ fn breaker_after_budget(case: &Case<'_>) -> Option<Violation> {
         Rounded(exhausted),
         Rounded(opens)
     );
+    let minimum = breaker.minimum() as f64;
     let share = Rounded(breaker.failure_ratio);
     let help = match breaker.lookback {
         Lookback::Calls(_) => {
@@ -66,6 +67,12 @@ fn breaker_after_budget(case: &Case<'_>) -> Option<Violation> {
             format!(
                 "use a window of at most {} calls with the failure ratio of {share}",
                 Rounded(calls)
+            )
+        }
+        Lookback::Time(_) if minimum > exhausted => {
+            let most = Rounded(exhausted);
+            format!(
+                "let `breaker.minimum_calls` be at most {most}: {minimum} calls are required now"
             )
         }
         Lookback::Time(_) => {
@@ -84,8 +91,7 @@ fn failures_until_exhausted(policy: &Policy, calls: Option<f64>) -> Option<f64> 
             let earned = budget.ratio * calls? + per_second(budget.floor);
             earned * budget.ttl as f64 / 1e9 + f64::from(budget.bootstrap)
         }
-        // It is small, because it refills by itself when calls succeed.
-        Budget::Tokens(budget) if budget.bonus > 0 => return None,
+        // At most a full account: when all calls fail, none earns anything.
         Budget::Tokens(budget) => f64::from(budget.capacity / budget.cost.max(1)),
         // Every failure takes a token, whether it is retried or not.
         Budget::Throttling(budget) => return Some(f64::from(budget.capacity) / 2.0),
@@ -101,7 +107,8 @@ fn failures_until_open(policy: &Policy, rule: &BreakerRule, calls: Option<f64>) 
         Lookback::Calls(calls) => Some((ratio * f64::from(calls)).ceil()),
         Lookback::Time(window) => {
             let attempts = f64::from(policy.attempts());
-            let before = calls? * window as f64 / 1e9;
+            // Without the rate, only the minimum is known: it does not open before.
+            let before = calls.unwrap_or(0.0) * window as f64 / 1e9;
             let failures = attempts * before * ratio / (attempts * (1.0 - ratio) + ratio);
             Some(failures.max(rule.minimum() as f64).ceil())
         }

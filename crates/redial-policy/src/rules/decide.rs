@@ -157,6 +157,7 @@ impl Requests {
             "send an idempotency key, the same for every attempt, give these requests a route without retries, \
              or {or}"
         );
-        Violation::new("retry_on", message, help)
+        let violation = Violation::new("retry_on", message, help);
+        violation.note_unless(case.system().advice.names_requests)
     }
 }

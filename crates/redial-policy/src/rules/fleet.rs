@@ -1,7 +1,9 @@
 //! Rules about the surroundings of a policy: other layers, the client's machine, the server's queue.
 
 use redial_core::admit::budget::Budget;
+use redial_core::{DurationText, Policy, nanos_or_never};
 
+use super::admit::per_second;
 use super::{Case, Rule, Violation};
 use crate::file::{Layer, Queue};
 use crate::finding::Severity;
@@ -20,7 +22,7 @@ pub static LAYERED_RETRIES: Rule = Rule {
 pub static SOCKETS_HELD: Rule = Rule {
     name: "sockets-held",
     severity: Severity::Note,
-    about: "the attempts of all clients need more ports than one address has",
+    about: "the attempts of all clients, or the calls in progress, need more ports than one address has",
     origin: "\"Preventing Retry Storms\" on socket exhaustion",
     check: Some(sockets_held),
 };
@@ -101,19 +103,39 @@ fn retrier<'a>(case: &Case<'a>, layer: &'a Layer) -> Retrier<'a> {
 const PORTS: u64 = 28_232;
 
 fn sockets_held(case: &Case<'_>) -> Option<Violation> {
-    let attempts = u64::from(case.retrying()?.attempts());
-    let clients = u64::from(case.setting().clients?);
-    let sockets = clients * attempts;
+    let policy = case.retrying()?;
+    let [(by_clients, clients_text), (by_rate, rate_text)] =
+        [opened_by_clients(case, policy), held_by_calls(case, policy)];
+    let (sockets, needs) =
+        if by_rate > by_clients { (by_rate, rate_text) } else { (by_clients, clients_text) };
     if sockets <= PORTS {
         return None;
     }
     let message = format!(
-        "{clients} clients × {attempts} attempts need {sockets} connections to one destination: one address has {PORTS} \
-         ports, and a closed one stays in use for a minute"
+        "{needs} need {sockets} connections to one destination: one address has {PORTS} ports, and a closed one stays \
+         in use for a minute"
     );
     let help = "reuse connections, or give the clients more addresses; a client that holds its connection during a \
                 backoff makes it worse (Redial does not)";
     Some(Violation::new("attempts", message, help))
+}
+
+/// The connections of all clients that open one for each attempt of a call.
+fn opened_by_clients(case: &Case<'_>, policy: &Policy) -> (u64, String) {
+    let (clients, attempts) = (case.setting().clients.unwrap_or(0), policy.attempts());
+    let text = format!("{clients} clients × {attempts} attempts");
+    (u64::from(clients) * u64::from(attempts), text)
+}
+
+/// The connections that are held if every call keeps one until it ends: the rate of calls × the longest time of a call
+/// (Little's law). Without an end of the call there is no number, and no-timeout reports that.
+fn held_by_calls(case: &Case<'_>, policy: &Policy) -> (u64, String) {
+    let Some((calls, elapsed)) = case.setting().calls.zip(policy.worst_case().elapsed) else {
+        return (0, String::new());
+    };
+    let held = (per_second(calls) * elapsed.as_secs_f64()).ceil() as u64;
+    let longest = DurationText(nanos_or_never(Some(elapsed)));
+    (held, format!("{calls} calls × {longest} until the last wait and attempt are over"))
 }
 
 fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
@@ -122,7 +144,6 @@ fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
     }
     let message = "the queue is unbounded: in an overload, requests wait until their callers have given up and retried, and \
                    the server's work is wasted";
-    let help =
-        "bound the queue to what is served within an attempt timeout, and reject the rest at once";
+    let help = "bound the queue to what is served in half of an attempt timeout, and reject the rest at once";
     Some(Violation::new("setting.queue", message, help))
 }

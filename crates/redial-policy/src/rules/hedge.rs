@@ -62,7 +62,8 @@ fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
     );
     let help =
         "send an idempotency key, the same for every attempt, or hedge only requests that read";
-    Some(Violation::new("hedge", message, help))
+    let violation = Violation::new("hedge", message, help);
+    Some(violation.note_unless(case.system().advice.names_requests))
 }
 
 fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {

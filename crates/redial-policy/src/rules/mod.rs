@@ -14,7 +14,7 @@ pub mod time;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use redial_core::Policy;
+use redial_core::{Draft, Nanos, Policy};
 
 use crate::file::Setting;
 use crate::finding::{Finding, Severity};
@@ -57,6 +57,7 @@ pub const ALL: &[&Rule] = &[
     &schedule::HINT_UNCAPPED,
     &time::SLOWER_THAN_SLO,
     &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE,
+    &time::ATTEMPTS_DO_NOT_FIT,
     &time::DELAYS_DO_NOT_FIT,
     &time::NO_TIMEOUT,
     &hedge::HEDGES_UNSAFE,
@@ -121,7 +122,7 @@ impl Rule {
         help: impl Into<String>,
     ) -> Finding {
         let (message, help) = (message.into(), help.into());
-        Finding { rule: self, severity: self.severity, place, policy, message, help }
+        Finding { rule: self, severity: self.severity, place, policy, message, help, fix: None }
     }
 }
 
@@ -163,6 +164,21 @@ impl<'a> Case<'a> {
         self.found.format.system()
     }
 
+    /// Whether the format has a field for this, so that a finding can be fixed there.
+    fn can_set(&self, path: &'static str) -> bool {
+        let lacks = self.system().advice.lacks;
+        self.system().word(path).is_some() && !lacks(&self.found.places, path)
+    }
+
+    /// The advice to set a time, or what to do where this config has no field for it.
+    fn set_time(&self, path: &'static str, nanos: Nanos) -> String {
+        if (self.system().advice.lacks)(&self.found.places, path) {
+            return "this kind of config has no field for it: configure it in the client"
+                .to_owned();
+        }
+        self.system().set_time(path, nanos)
+    }
+
     /// Whether there is neither a deadline nor a timeout, which is a finding of its own.
     fn has_no_end(&self) -> bool {
         self.policy().attempt_timeout().is_none() && self.policy().deadline().is_none()
@@ -189,6 +205,8 @@ pub(crate) struct Violation {
     field: Cow<'static, str>,
     message: String,
     help: String,
+    /// The policy that the help produces.
+    fix: Option<Box<Policy>>,
     /// Whether it is an error, whatever the severity of the rule.
     is_error: bool,
     /// The highest severity, given what is known about the setting.
@@ -202,12 +220,22 @@ impl Violation {
         help: impl Into<String>,
     ) -> Self {
         let (field, message, help) = (field.into(), message.into(), help.into());
-        Self { field, message, help, is_error: false, most: Severity::Error }
+        Self { field, message, help, fix: None, is_error: false, most: Severity::Error }
+    }
+
+    /// Adds the policy that the help produces.
+    fn fixed_by(self, draft: Option<Draft>) -> Self {
+        Self { fix: draft.and_then(|draft| draft.build().ok()).map(Box::new), ..self }
     }
 
     /// Raises the severity to an error, if the condition holds.
     fn error_if(self, condition: bool) -> Self {
         Self { is_error: condition, ..self }
+    }
+
+    /// What a format cannot express is only a note: no edit of the file would make the finding disappear.
+    fn note_unless(self, is_expressible: bool) -> Self {
+        self.at_most(Severity::Note, !is_expressible)
     }
 
     /// Limits the severity, if the condition holds.
@@ -216,7 +244,7 @@ impl Violation {
     }
 
     fn finding(self, rule: &'static Rule, found: &Found) -> Finding {
-        let Self { field, message, mut help, is_error, most } = self;
+        let Self { field, message, mut help, fix, is_error, most } = self;
         let place = found.places.of(&field);
         let mut severity = if is_error { Severity::Error } else { rule.severity };
         if let Some(text) = (found.format.system().advice.defaulted)(&found.places) {
@@ -224,6 +252,6 @@ impl Violation {
             severity = severity.lower();
         }
         let finding = rule.finding(place, found.places.whole(), message, help);
-        Finding { severity: severity.min(most), ..finding }
+        Finding { severity: severity.min(most), fix, ..finding }
     }
 }

@@ -7,8 +7,8 @@ use crate::finding::Severity;
 pub static UNKNOWN_RETRY_ON: Rule = Rule {
     name: "unknown-retry-on",
     severity: Severity::Error,
-    about: "a retry condition is misspelt, and the system ignores it silently",
-    origin: "Envoy accepts any token, with a warning in its log",
+    about: "a retry condition is misspelt: Envoy ignores it silently, and Istio rejects the object",
+    origin: "Envoy accepts any token, with a warning in its log; Istio's validation has a list",
     check: None,
 };
 
@@ -88,7 +88,7 @@ pub static UNUSED_FLEET: Rule = Rule {
 pub static REFUSED_AT_START: Rule = Rule {
     name: "refused-at-start",
     severity: Severity::Error,
-    about: "the system's own validator rejects these values, so the process does not start",
-    origin: "the validator of .NET's HttpStandardResilienceOptions: the attempt timeout is at most the total, and at most half of the breaker's sampling duration",
+    about: "the system's own validator rejects these values, so the process does not start, or the config has no effect",
+    origin: "the validators of .NET's HttpStandardResilienceOptions, of Istio's objects and of gRPC's C++ core",
     check: None,
 };

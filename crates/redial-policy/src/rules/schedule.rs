@@ -79,7 +79,9 @@ fn time(nanos: Nanos) -> DurationText {
 }
 
 fn no_jitter(case: &Case<'_>) -> Option<Violation> {
-    let Range { lo, hi } = case.retrying()?.backoff().range(1, 0);
+    let policy = case.retrying()?;
+    let backoff = policy.backoff();
+    let Range { lo, hi } = backoff.range(1, 0);
     if lo != hi {
         return None;
     }
@@ -91,12 +93,20 @@ fn no_jitter(case: &Case<'_>) -> Option<Violation> {
     let help = advice_or_set(case, case.system().advice.add_jitter);
     let Setting { clients, synchronised, .. } = case.setting();
     let violation = Violation::new("backoff.jitter", message, help);
+    let advice = &case.system().advice;
+    let fix = (advice.with_jitter)(backoff).map(|backoff| policy.edit().backoff(backoff));
+    let violation = violation.fixed_by(fix).note_unless(has_advice(case, advice.add_jitter));
     let spread_out = *synchronised == Some(false);
     Some(
         violation
             .at_most(Severity::Warning, spread_out)
             .at_most(Severity::Note, *clients == Some(1)),
     )
+}
+
+/// Whether the system can be told to draw its waits in this way.
+fn has_advice(case: &Case<'_>, advice: Option<&'static str>) -> bool {
+    advice.is_some() || case.can_set("backoff.jitter")
 }
 
 /// Advice of the system on jitter, or what to do without any.
@@ -108,7 +118,8 @@ fn advice_or_set(case: &Case<'_>, advice: Option<&'static str>) -> String {
 const MANY: u32 = 100;
 
 fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
-    let backoff = case.retrying()?.backoff();
+    let policy = case.retrying()?;
+    let backoff = policy.backoff();
     let Setting { clients, synchronised, .. } = case.setting();
     let fleet = *synchronised == Some(true) || clients.is_some_and(|clients| clients >= MANY);
     let Range { lo, hi } = backoff.range(1, 0);
@@ -123,8 +134,11 @@ fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
         case.clients(),
         time(hi - lo)
     );
-    let help = advice_or_set(case, case.system().advice.full_jitter);
-    Some(Violation::new("backoff.jitter", message, help))
+    let advice = case.system().advice.full_jitter;
+    let violation = Violation::new("backoff.jitter", message, advice_or_set(case, advice));
+    let fix = (case.system().advice.with_full_jitter)(backoff);
+    let fix = fix.map(|backoff| policy.edit().backoff(backoff));
+    Some(violation.fixed_by(fix).note_unless(has_advice(case, advice)))
 }
 
 /// As many attempts as this are no limit.
@@ -146,7 +160,9 @@ fn too_many_attempts(case: &Case<'_>) -> Option<Violation> {
     if attempts >= NO_CAP {
         help.push_str(case.system().advice.uncapped_attempts);
     }
-    Some(Violation::new("attempts", message, help).error_if(attempts >= NO_CAP))
+    let violation = Violation::new("attempts", message, help).error_if(attempts >= NO_CAP);
+    let fix = case.policy().edit().attempts(4);
+    Some(violation.fixed_by(Some(fix)).note_unless(case.can_set("attempts")))
 }
 
 fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
@@ -166,12 +182,16 @@ fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
         format!("{what}: a caller can wait {} for one retry", time(cap))
     };
     let Backoff { base, .. } = *policy.backoff();
+    // A cap that cannot be set is a multiple of the base.
+    let (can_cap, can_base) = (case.can_set("backoff.cap"), case.can_set("backoff.base"));
     let mut help = case.system().set_time("backoff.cap", (20 * SECOND).max(base).min(MINUTE));
-    if base > MINUTE {
+    if !can_cap && can_base {
+        help = case.system().set_time("backoff.base", 2 * SECOND);
+    } else if base > MINUTE {
         help = format!("{help}, and {}", case.system().set_time("backoff.base", SECOND));
     }
     let violation = Violation::new("backoff.cap", message, help).error_if(cap >= HOUR);
-    Some(violation.at_most(Severity::Note, longest <= MINUTE))
+    Some(violation.at_most(Severity::Note, longest <= MINUTE).note_unless(can_cap || can_base))
 }
 
 /// The longest wait that can occur: few attempts do not reach the cap, and no wait starts that would exceed the deadline.
@@ -206,7 +226,7 @@ fn base_below_timer(case: &Case<'_>) -> Option<Violation> {
     if cap < tick {
         help = format!("{help}, and {}", case.system().set_time("backoff.cap", enough));
     }
-    Some(Violation::new("backoff.base", message, help))
+    Some(Violation::new("backoff.base", message, help).note_unless(case.can_set("backoff.base")))
 }
 
 fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
@@ -239,7 +259,9 @@ fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
         },
         str::to_owned,
     );
-    Some(Violation::new("hint", message, help).at_most(Severity::Note, advice.is_none()))
+    let fix = (case.system().advice.honoured)().map(|rule| policy.edit().hint(rule));
+    let violation = Violation::new("hint", message, help).fixed_by(fix);
+    Some(violation.note_unless(advice.is_some()))
 }
 
 fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
@@ -263,5 +285,5 @@ fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     );
     let field = if has_cap { "hint.honour.cap" } else { "deadline" };
     let help = case.system().set_time(field, MINUTE);
-    Some(Violation::new("hint.honour.cap", message, help))
+    Some(Violation::new("hint.honour.cap", message, help).note_unless(case.can_set(field)))
 }

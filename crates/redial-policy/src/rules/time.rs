@@ -1,7 +1,10 @@
 //! Rules about time: do attempts and waits fit into the deadline?
 
+use std::time::Duration;
+
+use redial_core::decide::Class;
 use redial_core::schedule::Range;
-use redial_core::{DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
+use redial_core::{Draft, DurationText, MS, NEVER, Nanos, Policy, SECOND, nanos_or_never};
 
 use super::schedule::NO_CAP;
 use super::{Case, Rule, Violation};
@@ -25,6 +28,15 @@ pub static ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE: Rule = Rule {
     check: Some(attempt_timeout_not_below_deadline),
 };
 
+/// Attempts that are never made if each one hangs.
+pub static ATTEMPTS_DO_NOT_FIT: Rule = Rule {
+    name: "attempts-do-not-fit",
+    severity: Severity::Warning,
+    about: "the attempt timeouts together exceed the deadline, so when attempts hang, the last ones are never made",
+    origin: "\"Retries: exponential backoff, jitter\": the worst case is attempts × timeout and the waits between them",
+    check: Some(attempts_do_not_fit),
+};
+
 /// Attempts that are never made.
 pub static DELAYS_DO_NOT_FIT: Rule = Rule {
     name: "delays-do-not-fit",
@@ -42,6 +54,10 @@ pub static NO_TIMEOUT: Rule = Rule {
     origin: "\"Retries: exponential backoff, jitter\": the attempt timeout is a part of the worst case",
     check: Some(no_timeout),
 };
+
+fn std(nanos: Nanos) -> Duration {
+    Duration::from_nanos(nanos)
+}
 
 fn time(nanos: Nanos) -> DurationText {
     DurationText(nanos)
@@ -67,15 +83,30 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
         time(slo),
         time(fits)
     );
+    if fits < 2 * LEAST_TIMEOUT {
+        let help = format!("{}: the SLO leaves no time for retries", case.system().set_attempts(1));
+        let violation =
+            Violation::new("deadline", message, help).fixed_by(Some(policy.edit().attempts(1)));
+        return Some(violation.at_most(Severity::Note, hinted));
+    }
     let mut help = case.system().set_time("deadline", fits);
     // An attempt timeout above the deadline would be invalid.
     if (fits..NEVER).contains(&policy.attempt_timeout_nanos()) {
-        help = format!("{help}, {}", shorter_attempts(case, fits));
+        help = format!("{help}, {}", Fitting::new(policy, fits).advice(case));
     } else if (fits + 1..NEVER).contains(&policy.connect_timeout_nanos()) {
         help = format!("{help}, {}", case.system().set_time("connect_timeout", fits));
     }
+    let mut fix = policy.edit().deadline(std(fits));
+    if policy.attempt_timeout_nanos() >= fits && policy.attempt_timeout().is_some() {
+        fix = Fitting::new(policy, fits).apply(fix, policy);
+    } else if policy.connect_timeout_nanos() > fits && policy.connect_timeout().is_some() {
+        fix = fix.connect_timeout(std(fits));
+    }
     let help = format!("{help}, or make fewer attempts");
-    Some(Violation::new("deadline", message, help).at_most(Severity::Note, hinted))
+    // Fewer attempts do not end a call that never ends.
+    let can_end = case.can_set("deadline") || plain != NEVER;
+    let violation = Violation::new("deadline", message, help).at_most(Severity::Note, hinted);
+    Some(violation.fixed_by(Some(fix)).note_unless(can_end))
 }
 
 /// Rounded down to whole milliseconds, but not to zero.
@@ -86,26 +117,115 @@ pub(super) fn rounded_down(nanos: Nanos) -> Nanos {
 fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
-    if timeout == NEVER || timeout < deadline || policy.hedge().is_some() {
+    // Without both, no-timeout reports it.
+    if deadline == NEVER || timeout < deadline || policy.hedge().is_some() {
+        return None;
+    }
+    // A timeout that is not retried would only end the call earlier.
+    if timeout == NEVER && !policy.retry_on().has(Class::Timeout) {
+        return None;
+    }
+    let message = match timeout {
+        NEVER => format!(
+            "an attempt has no timeout of its own, so it may take the whole deadline of {}: an attempt that hangs is \
+             never retried",
+            time(deadline)
+        ),
+        timeout => format!(
+            "an attempt may take {}, and so may the whole call: an attempt that hangs leaves no time for a retry",
+            time(timeout)
+        ),
+    };
+    let can_set = case.can_set("attempt_timeout");
+    let fitting = Fitting::new(policy, deadline);
+    let help =
+        if can_set { fitting.advice(case) } else { case.set_time("attempt_timeout", deadline) };
+    let fix = fitting.apply(policy.edit(), policy);
+    let violation = Violation::new("attempt_timeout", message, help);
+    Some(violation.fixed_by(Some(fix).filter(|_| can_set)).note_unless(can_set))
+}
+
+/// With this attempt timeout, and no longer a connect timeout.
+fn with_attempts(draft: Draft, policy: &Policy, timeout: Nanos) -> Draft {
+    let draft = draft.attempt_timeout(std(timeout));
+    match policy.connect_timeout() {
+        Some(connect) => draft.connect_timeout(connect.min(std(timeout))),
+        None => draft,
+    }
+}
+
+/// The shortest timeout that is advised. A shorter one would cut off attempts of a healthy server that is a little slow,
+/// and their repetitions would make it slower.
+const LEAST_TIMEOUT: Nanos = 250 * MS;
+
+/// Attempts that fit into a deadline: shorter ones, and fewer of them or a longer deadline if they would be too short.
+struct Fitting {
+    timeout: Nanos,
+    attempts: u32,
+    longer_deadline: Option<Nanos>,
+}
+
+impl Fitting {
+    fn new(policy: &Policy, deadline: Nanos) -> Self {
+        let most = u32::try_from(deadline / LEAST_TIMEOUT).unwrap_or(u32::MAX);
+        let attempts = policy.attempts().min(most);
+        if attempts < 2 {
+            let attempts = policy.attempts();
+            let enough = LEAST_TIMEOUT.saturating_mul(u64::from(attempts) + 1);
+            return Self { timeout: LEAST_TIMEOUT, attempts, longer_deadline: Some(enough) };
+        }
+        let timeout = rounded_down(deadline / u64::from(attempts));
+        Self { timeout, attempts, longer_deadline: None }
+    }
+
+    fn advice(&self, case: &Case<'_>) -> String {
+        let (system, policy) = (case.system(), case.policy());
+        let deadline = self.longer_deadline.map(|deadline| system.set_time("deadline", deadline));
+        let timeout = system.set_time("attempt_timeout", self.timeout);
+        let is_fewer = self.attempts < policy.attempts();
+        let attempts = is_fewer.then(|| system.set_attempts(self.attempts));
+        let connect = policy.connect_timeout_nanos();
+        let is_long = connect != NEVER && connect > self.timeout;
+        let connect = (is_long && system.word("connect_timeout").is_some())
+            .then(|| system.set_time("connect_timeout", self.timeout));
+        let all: Vec<String> =
+            [deadline, Some(timeout), attempts, connect].into_iter().flatten().collect();
+        all.join(", ")
+    }
+
+    /// The policy that the advice produces.
+    fn apply(&self, draft: Draft, policy: &Policy) -> Draft {
+        let draft = with_attempts(draft, policy, self.timeout).attempts(self.attempts);
+        match self.longer_deadline {
+            Some(deadline) => draft.deadline(std(deadline)),
+            None => draft,
+        }
+    }
+}
+
+fn attempts_do_not_fit(case: &Case<'_>) -> Option<Violation> {
+    let policy = case.retrying()?;
+    let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
+    // One that is not below the deadline is a finding of its own; hedges do not wait for each other.
+    if timeout >= deadline || policy.hedge().is_some() || policy.attempts() >= NO_CAP {
+        return None;
+    }
+    let possible = deadline.div_ceil(timeout);
+    if possible >= u64::from(policy.attempts()) {
         return None;
     }
     let message = format!(
-        "an attempt may take {}, and so may the whole call: an attempt that hangs leaves no time for a retry",
-        time(timeout)
+        "{} attempts of {} each do not fit into {}: if attempts hang, {possible} are made",
+        policy.attempts(),
+        time(timeout),
+        time(deadline)
     );
-    Some(Violation::new("attempt_timeout", message, shorter_attempts(case, deadline)))
-}
-
-/// Advice that makes all attempts fit into a deadline.
-fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
-    let (system, policy) = (case.system(), case.policy());
-    let share = rounded_down(deadline / u64::from(policy.attempts()));
-    let help = system.set_time("attempt_timeout", share);
-    let connect = policy.connect_timeout_nanos();
-    if connect == NEVER || connect <= share || system.word("connect_timeout").is_none() {
-        return help;
-    }
-    format!("{help}, {}", system.set_time("connect_timeout", share))
+    let places = &case.found.places;
+    let is_default = !places.has("attempt_timeout") && !places.has("deadline");
+    let fitting = Fitting::new(policy, deadline);
+    let violation = Violation::new("attempt_timeout", message, fitting.advice(case));
+    let fix = fitting.apply(policy.edit(), policy);
+    Some(violation.fixed_by(Some(fix)).at_most(Severity::Note, is_default))
 }
 
 fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
@@ -148,10 +268,21 @@ fn no_timeout(case: &Case<'_>) -> Option<Violation> {
     if !case.has_no_end() {
         return None;
     }
-    let message = "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever, and is never retried";
-    let system = case.system();
-    // With hedges, an attempt that hangs need not be cut off to be repeated.
-    let cuts = case.policy().hedge().is_none() && system.word("attempt_timeout").is_some();
-    let help = system.set_time(if cuts { "attempt_timeout" } else { "deadline" }, 2 * SECOND);
-    Some(Violation::new("deadline", message, help))
+    let mut message =
+        "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever".to_owned();
+    let retries = case.retrying().is_some();
+    if retries {
+        message.push_str(", and is never retried");
+    }
+    let policy = case.policy();
+    // With hedges, an attempt that hangs need not be cut off to be repeated. A single attempt needs no timeout of its own.
+    let needed = retries && policy.hedge().is_none() || case.system().word("deadline").is_none();
+    let cuts = needed && case.can_set("attempt_timeout");
+    let (field, fix) = match cuts {
+        true => ("attempt_timeout", with_attempts(policy.edit(), policy, 2 * SECOND)),
+        false => ("deadline", policy.edit().deadline(std(2 * SECOND))),
+    };
+    let can_set = case.can_set(field);
+    let violation = Violation::new("deadline", message, case.system().set_time(field, 2 * SECOND));
+    Some(violation.fixed_by(Some(fix).filter(|_| can_set)).note_unless(can_set))
 }

@@ -106,6 +106,15 @@ impl Table {
         &self.0
     }
 
+    pub(crate) fn into_entries(self) -> Vec<Entry> {
+        self.0
+    }
+
+    /// A table of entries whose names are known to be unique.
+    pub(crate) fn from_unique(entries: Vec<Entry>) -> Self {
+        Self(entries)
+    }
+
     pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.0
     }

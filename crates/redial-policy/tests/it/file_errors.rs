@@ -127,7 +127,7 @@ fn choices_list_the_alternatives() {
     for (text, message, at) in [
         (
             "backoff = { growth = 'expo' }",
-            "backoff.growth: must be one of exponential, summed, linear, constant, but is `expo`",
+            "backoff.growth: must be one of exponential, linear, constant, but is `expo`",
             "'expo'",
         ),
         (

@@ -95,9 +95,11 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     let growth = Growth::Exponential(match policy.backoff().growth {
         Growth::Exponential(factor) => factor,
         Growth::Constant => 1.0,
-        Growth::Linear | Growth::Summed => 2.0,
+        Growth::Linear => 2.0,
     });
-    let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
+    let Backoff { base, cap, .. } = *policy.backoff();
+    let (base, cap) = (base.max(MS), cap.max(MS));
+    let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, base, cap };
     let mut draft =
         Draft::bare(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
     if let Some(delay) = hedges {
@@ -150,7 +152,7 @@ fn in_resilience4j(policy: &Policy) -> Draft {
             }
         }
         growth => {
-            let doubles = matches!(growth, Growth::Linear | Growth::Summed);
+            let doubles = matches!(growth, Growth::Linear);
             let growth = if doubles { Growth::Exponential(2.0) } else { growth };
             let cap = ms(backoff.cap);
             Backoff { growth, base: wait.min(cap), cap, jitter, clip: around.is_some() }

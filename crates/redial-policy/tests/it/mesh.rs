@@ -154,6 +154,11 @@ fn invalid_envoy_configs_are_problems() {
         "retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [5xx]}",
         "5xx | routes[0].route.retry_policy.retriable_status_codes[0]: must be a whole number, but is \"5xx\"",
     );
+    check(
+        "retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [503, 200]}",
+        "200 | routes[0].route.retry_policy.retriable_status_codes[1]: 200 is not a failure, and is never retried \
+         here; list statuses from 400 to 599",
+    );
     problem(
         Format::Envoy,
         "clusters: [{name: c, circuit_breakers: {thresholds: [{retry_budget: {budget_percent: {value: 120}}}]}}]",

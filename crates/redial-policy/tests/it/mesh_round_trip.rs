@@ -37,6 +37,8 @@ fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
     inputs.add(source, None).unwrap();
     let reading = inputs.read(Some(format));
     assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
+    let refused = reading.findings.iter().find(|one| one.rule.name == "refused-at-start");
+    assert!(refused.is_none(), "{refused:?}\n{}", written.text);
     assert!(reading.found.len() <= 1, "{}", written.text);
     reading.found.into_iter().next().map(|found| found.policy)
 }
@@ -70,7 +72,15 @@ fn envoy_conditions(on: &RetryOn) -> RetryOn {
     let list = classes.fold(RetryOn::nothing(), RetryOn::class);
     let grpc = on.codes().iter().filter(|code| matches!(code, 1 | 4 | 8 | 13 | 14));
     let list = grpc.fold(list, |list, code| list.code(*code));
-    statuses(on).into_iter().fold(list, RetryOn::code)
+    statuses(on).into_iter().filter(|status| *status >= 400).fold(list, RetryOn::code)
+}
+
+/// The conditions without the statuses that Istio refuses because Go has no name for them.
+fn istio_conditions(on: &RetryOn) -> RetryOn {
+    let envoy = envoy_conditions(on);
+    let is_named = |code: &u16| !matches!(code, 419 | 420 | 427 | 430 | 432..=450 | 452..=499 | 509 | 512..=599);
+    let list = envoy.classes().fold(RetryOn::nothing(), RetryOn::class);
+    envoy.codes().iter().copied().filter(is_named).fold(list, RetryOn::code)
 }
 
 fn in_flight(policy: &Policy) -> Budget {
@@ -103,19 +113,19 @@ fn connecting(policy: &Policy, draft: Draft, default: Nanos) -> Draft {
     if timeout < longest { draft.connect_timeout(std(timeout)) } else { draft }
 }
 
-fn summed(base: Nanos, cap: Nanos) -> Backoff {
-    Backoff::summed(std(base), std(cap))
+fn doubling(base: Nanos, cap: Nanos) -> Backoff {
+    Backoff::exponential(std(base), std(cap))
 }
 
 fn tenfold(policy: &Policy) -> Backoff {
     let base = ms(policy.backoff().base);
-    summed(base, (base * 10).min(YEAR))
+    doubling(base, (base * 10).min(YEAR))
 }
 
 fn of_envoy(policy: &Policy) -> Option<Policy> {
     let Backoff { base, cap, growth, .. } = *policy.backoff();
     let cap = if growth == Growth::Constant { base } else { cap };
-    let draft = bounds(policy).backoff(summed(ms(base), ms(cap)));
+    let draft = bounds(policy).backoff(doubling(ms(base), ms(cap)));
     let draft = match policy.hint_rule() {
         HintRule::Ignore => draft,
         HintRule::Honour { cap, .. } => draft.hint(HintRule::Honour {
@@ -131,10 +141,16 @@ fn of_envoy(policy: &Policy) -> Option<Policy> {
 }
 
 fn of_istio(policy: &Policy) -> Option<Policy> {
-    let on = envoy_conditions(policy.retry_on());
-    let nothing = on == RetryOn::nothing();
-    let draft = bounds(policy).backoff(tenfold(policy)).retry_on(on);
-    let draft = if nothing { draft.attempts(1) } else { draft };
+    let on = istio_conditions(policy.retry_on());
+    let draft = if on == RetryOn::nothing() || policy.attempts() == 1 {
+        // Without retries, no other field of them is allowed.
+        let timeout = ms(policy.deadline_nanos().min(policy.attempt_timeout_nanos()));
+        let draft =
+            Draft::bare(1).retry_on(RetryOn::nothing()).backoff(doubling(25 * MS, 250 * MS));
+        if timeout == NEVER { draft } else { draft.deadline(std(timeout)) }
+    } else {
+        bounds(policy).backoff(tenfold(policy)).retry_on(on)
+    };
     let budget = match in_flight(policy) {
         Budget::Inflight(InflightBudget { ratio, floor }) => {
             Budget::Inflight(InflightBudget { ratio, floor: floor.max(1) })

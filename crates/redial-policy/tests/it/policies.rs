@@ -90,7 +90,6 @@ fn backoffs() -> BoxedStrategy<Backoff> {
     let growth = prop_oneof![
         Just(Growth::Exponential(2.0)),
         (1.0..=1000.0).prop_map(Growth::Exponential),
-        Just(Growth::Summed),
         Just(Growth::Linear),
         Just(Growth::Constant),
     ];

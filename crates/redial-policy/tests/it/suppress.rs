@@ -12,7 +12,7 @@ fn finding(text: &str, rule: &'static Rule, at: &str, policy: &str) -> Finding {
     };
     let (message, help) = ("a message".to_owned(), String::new());
     let severity = rule.severity;
-    Finding { rule, severity, place: place(at), policy: place(policy), message, help }
+    Finding { rule, severity, place: place(at), policy: place(policy), message, help, fix: None }
 }
 
 /// The rules that are left of `no-jitter` at `JITTER` and `too-many-attempts` at `ATTEMPTS`, in a config that starts at

@@ -51,7 +51,7 @@ fn config(format: Format) -> (&'static str, &'static str) {
             "resilience4j:\n  retry.instances.a: {eventConsumerBufferSize: 10, maxAttempts: 3, waitDuration: 1s, enableExponentialBackoff: true, \
              exponentialBackoffMultiplier: 2, exponentialMaxWaitDuration: 9s, enableRandomizedWait: true, \
              retryExceptions: java.io.IOException}\n  circuitbreaker.instances.a: {slidingWindowSize: 10, \
-             slidingWindowType: TIME_BASED}\n",
+             slidingWindowType: TIME_BASED}\n  timelimiter.instances.a: {timeoutDuration: 1s}\n",
         ),
         Format::Aws => ("x.ini", "[default]\nretry_mode = standard\nmax_attempts = 3\n"),
         Format::DotNet => (

@@ -9,6 +9,7 @@
 //! The engine decides, schedules and admits as everywhere. A [`Store`] keeps what the engine needs to continue in another
 //! process: how many attempts there were, how far the backoff has come, when the first attempt was.
 
+mod bulk;
 mod handler;
 pub(crate) mod job;
 mod queue;
@@ -19,13 +20,14 @@ mod store;
 pub(crate) mod text;
 mod worker;
 
+pub use bulk::{Redriven, redrive_in_pages, remove_in_pages};
 pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
 pub use queue::DurableQueue;
 pub use settings::{Counts, Settings};
 pub use shortage::is_shortage;
 pub use store::{
-    Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
+    Claim, Claimed, Claims, Edit, Filter, Group, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
 pub use worker::{Gauge, Report, Until, Worker, WorkerError, WorkerStats, check_policy, standard};

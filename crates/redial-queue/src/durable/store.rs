@@ -46,6 +46,13 @@ pub trait Store: Send + Sync + 'static {
     /// Jobs by their number, ascending.
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>>;
 
+    /// How many jobs match, at most [`Filter::most`].
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64>;
+
+    /// The jobs that match, grouped by reason and last outcome: at most `most` groups, the largest first. [`Filter::most`]
+    /// bounds how many jobs are looked at.
+    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>>;
+
     /// Changes a job that is not running; `false` if it runs or does not exist.
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool>;
 
@@ -203,6 +210,23 @@ impl Default for Filter {
             most: usize::MAX,
         }
     }
+}
+
+/// Jobs with the same reason and last outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Why they are dead, if they are.
+    pub reason: Option<String>,
+    /// The outcome of their last attempt, if there was one.
+    pub outcome: Option<String>,
+    /// How many they are.
+    pub jobs: u64,
+    /// When the first of them died, or is due.
+    pub oldest: SystemTime,
+    /// When the last of them died, or is due.
+    pub newest: SystemTime,
+    /// The lowest number among them.
+    pub first: JobId,
 }
 
 /// When dead letters start again.

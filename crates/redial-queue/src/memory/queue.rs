@@ -24,7 +24,7 @@ struct Shared<K> {
     ready: Notify,
     /// Wakes an adder: there is room. One that does not need it wakes the next one.
     room: Notify,
-    /// Wakes a drainer: there are no keys.
+    /// Wakes a drainer: there are no keys, or the queue was closed once more.
     idle: Notify,
     clock: Clock,
     backoff: Backoff,
@@ -37,6 +37,8 @@ struct State<K> {
     drawn: u64,
     /// Keys that failed after the queue was closed.
     left: Vec<K>,
+    /// How often [`WorkQueue::close`] was called. A drain ends when that changes.
+    closes: u64,
     waiters: Waiters,
 }
 
@@ -87,6 +89,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
                 keys,
                 drawn: 0,
                 left: Vec::new(),
+                closes: 0,
                 waiters: Waiters::default(),
             }),
             ready: Notify::new(),
@@ -263,18 +266,29 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         }
     }
 
-    /// Accepts no more keys; delayed keys run now. Workers get what is left, and then `None`.
+    /// Accepts no more keys; delayed keys run now. Workers get what is left, and then `None`. A [`drain`](Self::drain) that
+    /// has begun ends at once: without this, a worker that hangs would block it forever.
     pub fn close(&self) {
         let mut state = self.state();
+        state.closes += 1;
         state.keys.close(self.now());
+        self.0.idle.notify_waiters();
         self.notify(&state);
     }
 
-    /// Closes the queue and waits until no worker has a key. Returns the keys that failed meanwhile: they are not done.
+    /// Closes the queue and waits until no worker has a key, or until [`close`](Self::close) is called. Returns the keys that
+    /// failed meanwhile: they are not done.
     pub async fn drain(&self) -> Vec<K> {
-        self.close();
-        let left =
-            |state: &mut State<K>| (state.keys.len() == 0).then(|| std::mem::take(&mut state.left));
+        let begun = {
+            let mut state = self.state();
+            state.keys.close(self.now());
+            self.notify(&state);
+            state.closes
+        };
+        let left = |state: &mut State<K>| {
+            let over = state.keys.len() == 0 || state.closes != begun;
+            over.then(|| std::mem::take(&mut state.left))
+        };
         let left = self.wait_until(&self.0.idle, |waiters| &mut waiters.drainers, left).await;
         self.notify(&self.state());
         left

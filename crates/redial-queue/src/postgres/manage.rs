@@ -212,7 +212,7 @@ impl PostgresStore {
     }
 }
 
-fn check(filter: &Filter) -> Result<(), StoreError> {
+pub(super) fn check(filter: &Filter) -> Result<(), StoreError> {
     let texts = [&filter.queue, &filter.key, &filter.reason, &filter.outcome];
     if texts.into_iter().flatten().any(|text| text.contains('\0')) {
         return Err(StoreError::Invalid(
@@ -229,6 +229,17 @@ async fn find(
     columns: &str,
     filter: &Filter,
 ) -> Result<Vec<Row>, Error> {
+    find_in(transaction, schema, columns, filter, str::to_owned).await
+}
+
+/// The rows of a query about the jobs that match a filter, which is made around the statement that finds them.
+pub(super) async fn find_in(
+    transaction: &Transaction<'_>,
+    schema: &str,
+    columns: &str,
+    filter: &Filter,
+    around: impl Fn(&str) -> String,
+) -> Result<Vec<Row>, Error> {
     let number = match &filter.queue {
         None => None,
         Some(name) => {
@@ -242,7 +253,7 @@ async fn find(
     let query = Query::new(schema, columns, number, filter);
     let params = query.params.iter();
     let typed = params.map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()));
-    transaction.query_typed(&query.text, &typed.collect::<Vec<_>>()).await
+    transaction.query_typed(&around(&query.text), &typed.collect::<Vec<_>>()).await
 }
 
 /// A filter as a statement. It contains only the conditions that are set, so that the server can choose an index for them.

@@ -9,6 +9,7 @@
 mod claim;
 mod enqueue;
 mod error;
+mod group;
 mod listen;
 mod manage;
 mod pool;
@@ -24,8 +25,8 @@ use std::time::{Duration, SystemTime};
 use self::listen::{Changes, Listener};
 use self::pool::Pool;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
-    Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 
 pub use tokio_postgres;
@@ -146,6 +147,14 @@ impl Store for PostgresStore {
 
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
         Box::pin(self.list_jobs(filter))
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        Box::pin(self.count_jobs(filter))
+    }
+
+    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>> {
+        Box::pin(self.group_jobs(filter, most))
     }
 
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {

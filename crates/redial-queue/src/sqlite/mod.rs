@@ -34,6 +34,7 @@ mod clock;
 mod enqueue;
 mod fault;
 mod files;
+mod group;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 mod manage;

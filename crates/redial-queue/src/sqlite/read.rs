@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::clock::{between, span};
 use super::fault::Fault;
+use super::group::LAST_OUTCOME;
 use super::row::{self, COLUMNS, TABLES};
 use super::step::find_queue;
 use crate::durable::{Counts, Filter, Job, JobId, Settings, State};
@@ -163,9 +164,8 @@ impl Selection {
             selection.add("job.state = 2 AND job.reason = ?", [Value::Text(reason.clone())]);
         }
         if let Some(outcome) = &filter.outcome {
-            let term = "iif(json_valid(job.history), \
-                        instr(json_extract(job.history, '$[#-1][3]'), ?) > 0, 0)";
-            selection.add(term, [Value::Text(outcome.clone())]);
+            let term = format!("instr({LAST_OUTCOME}, ?) > 0");
+            selection.add(&term, [Value::Text(outcome.clone())]);
         }
         if let Some(older) = filter.older {
             selection.add("job.due <= ?", [Value::Integer(now.saturating_sub(span(older)))]);
@@ -182,7 +182,11 @@ impl Selection {
         self.values.extend(values);
     }
 
-    fn select(&self, columns: &str) -> String {
+    pub(super) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    pub(super) fn select(&self, columns: &str) -> String {
         let terms = self.terms.join(" AND ");
         format!("SELECT {columns} FROM {TABLES} WHERE {terms} ORDER BY job.id LIMIT {}", self.most)
     }

@@ -2,14 +2,15 @@ use std::time::{Duration, SystemTime};
 
 use super::SqliteStore;
 use super::fault::Fault;
+use super::group;
 use super::read;
 use super::step::Step;
 use super::task::task;
 use super::writer::Message;
 use crate::durable::text::time;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
-    Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 
 impl SqliteStore {
@@ -82,6 +83,16 @@ impl Store for SqliteStore {
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
         let filter = filter.clone();
         self.read(move |step| read::list(step.conn, &filter, step.now))
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        let filter = filter.clone();
+        self.read(move |step| group::count(step.conn, &filter, step.now))
+    }
+
+    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>> {
+        let filter = filter.clone();
+        self.read(move |step| group::groups(step.conn, &filter, most, step.now))
     }
 
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod delivery;
+mod draining;
 mod metrics;
 mod postgres;
 mod queue_model;

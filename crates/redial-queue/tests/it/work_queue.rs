@@ -155,39 +155,6 @@ async fn a_full_queue_waits_or_drops_as_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_loses_nothing() {
-    let queue = queue();
-    for key in ["a", "b", "c"] {
-        now(&queue, key);
-    }
-    queue.add_after("later", Duration::from_secs(3600)).await;
-    let held = queue.get().await.unwrap();
-    queue.close();
-    let worker = tokio::spawn({
-        let queue = queue.clone();
-        async move {
-            let mut seen = Vec::new();
-            while let Some(work) = queue.get().await {
-                seen.push(*work.key());
-                if *work.key() == "b" { work.failed() } else { work.done() }
-            }
-            seen
-        }
-    });
-    let draining = tokio::spawn({
-        let queue = queue.clone();
-        async move { queue.drain().await }
-    });
-    tokio::task::yield_now().await;
-    assert_eq!(now(&queue, "d"), Added::Closed);
-    assert!(!draining.is_finished(), "a worker has a key");
-    held.done();
-    assert_eq!(draining.await.unwrap(), ["b"], "what failed comes back");
-    assert_eq!(worker.await.unwrap(), ["b", "c", "later"]);
-    assert!(queue.get().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_has_failed() {
     let queue = queue();
     now(&queue, "a");

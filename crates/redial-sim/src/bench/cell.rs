@@ -17,6 +17,8 @@ const MOST_CALLS: f64 = 120_000.0;
 /// The most attempts of a call. A loop without an end and with hardly any wait makes as many until the deadline, evenly
 /// spaced, because a run of it would not end.
 const MOST_ATTEMPTS: u32 = 20;
+/// The story of the playground. It is `redial demo` in an open loop, and was chosen because a plain loop collapses in it.
+const NOT_RANKED: &str = "collapse";
 
 /// A scenario, and the patience of its callers.
 #[derive(Clone, Debug)]
@@ -141,7 +143,7 @@ impl Cell {
     /// A built-in scenario cannot be read.
     pub fn built_in() -> Result<Vec<Self>, Problem> {
         let mut cells = Vec::new();
-        for it in BUILT_IN {
+        for it in BUILT_IN.iter().filter(|it| it.name != NOT_RANKED) {
             let scenario = it.read(&[])?;
             cells.extend(Self::of(it.name, it.name, &scenario, it.text).unwrap_or_default());
         }

@@ -30,6 +30,7 @@ mod work;
 mod world;
 
 pub use fits::Refused;
+pub(crate) use plan::LONGEST_TICK;
 
 use redial_core::Nanos;
 
@@ -51,7 +52,16 @@ impl<'a> Model<'a> {
     /// It depends on the state of single clients or calls, or its times cannot be expressed in ticks. The message
     /// names the reason.
     pub fn new(scenario: &'a Scenario, subject: &'a Subject) -> Result<Self, Refused> {
-        Self::with_tick(scenario, subject, plan::tick(scenario, subject))
+        Self::with_longest_tick(scenario, subject, LONGEST_TICK)
+    }
+
+    /// In ticks that suit its times and are not longer than this.
+    pub(crate) fn with_longest_tick(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        longest: Nanos,
+    ) -> Result<Self, Refused> {
+        Self::with_tick(scenario, subject, plan::tick(scenario, subject, longest))
     }
 
     /// In other ticks, to test whether their length matters.
@@ -72,6 +82,11 @@ impl<'a> Model<'a> {
         self.0.tick
     }
 
+    /// How many cells a run keeps, 16 to 40 bytes each.
+    pub(crate) fn cells(&self) -> u64 {
+        self.0.cells()
+    }
+
     /// How many ticks a run has while calls begin.
     pub(crate) fn ticks(&self) -> u64 {
         self.0.scenario.duration / self.0.tick
@@ -86,5 +101,5 @@ impl<'a> Model<'a> {
 
 /// How many ticks a run would have while calls begin.
 pub(crate) fn ticks(scenario: &Scenario, subject: &Subject) -> u64 {
-    scenario.duration / plan::tick(scenario, subject)
+    scenario.duration / plan::tick(scenario, subject, LONGEST_TICK)
 }

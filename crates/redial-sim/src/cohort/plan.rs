@@ -14,7 +14,7 @@ use crate::scenario::{self, Answer, Limit, Time};
 use crate::{Scenario, Subject};
 
 /// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
-const LONGEST_TICK: Nanos = 250_000;
+pub(crate) const LONGEST_TICK: Nanos = 250_000;
 /// The shortest tick: with a shorter one a run would take longer than an exact one.
 const SHORTEST_TICK: Nanos = 10_000;
 /// Service times, timeouts and waits last at least this many ticks.
@@ -80,16 +80,20 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
+    /// How many cells a run keeps.
+    pub(super) fn cells(&self) -> u64 {
+        let waits = self.waits.iter();
+        let waits = waits.map(|wait| WaitingCalls::len(wait.range, self.tick).saturating_mul(2));
+        waits.fold(self.build.len(&self.faults), u64::saturating_add)
+    }
+
     /// Checks what can only be checked in ticks.
     fn check(&self) -> Result<(), Refused> {
         let Self { scenario, tick, .. } = self;
         if scenario.duration / tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
         }
-        let waits = self.waits.iter();
-        let waits = waits.map(|wait| WaitingCalls::len(wait.range, *tick).saturating_mul(2));
-        let cells = waits.fold(self.build.len(&self.faults), u64::saturating_add);
-        if cells > MOST_CELLS {
+        if self.cells() > MOST_CELLS {
             return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
         }
         let service = scenario.backend.service.mean();
@@ -178,12 +182,12 @@ fn timeout(subject: &Subject) -> Nanos {
 
 /// How long a tick should be: a fraction of the shortest time in the model, and a divisor of a constant service
 /// time.
-pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
+pub(super) fn tick(scenario: &Scenario, subject: &Subject, longest: Nanos) -> Nanos {
     let policy = &subject.policy;
     let first = policy.backoff().ceiling(1);
     let times = [policy.attempt_timeout_nanos(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
-    let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
+    let tick = longest.min(scenario.window / STEPS).min(part);
     let service = scenario.backend.service.base;
     let mean = service.mean() as Nanos;
     let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };

@@ -9,7 +9,7 @@ use super::{Peer, ms};
 pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "envoy",
-        about: "off unless a route enables it; then 2 attempts, full jitter below 25 ms·(2^k − 1), at most 250 ms; \
+        about: "off unless a route enables it; then 2 attempts, full jitter doubling from 25 ms to 250 ms; \
                 3 retries at once in a cluster, 15 s in total. Ignores hints",
         differs: Some("a waiting retry counts against the 3; here only one in flight does"),
         checks_safety: false,
@@ -25,11 +25,11 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "istio",
-        about: "on: 3 attempts, full jitter below 25 ms·(2^k − 1), no limit on retries at once, no deadline. \
+        about: "on: 3 attempts, full jitter doubling from 25 ms to 250 ms, no limit on retries at once, no deadline. \
                 Ignores hints",
         differs: None,
         checks_safety: false,
-        draft: || Draft::bare(3).backoff(envoy_backoff()),
+        draft: || Draft::bare(3).backoff(doubling()),
     },
     Peer {
         name: "istio-budget",
@@ -39,7 +39,7 @@ pub(super) const PEERS: &[Peer] = &[
         checks_safety: false,
         draft: || {
             let budget = Budget::Inflight(InflightBudget::default());
-            Draft::bare(3).backoff(envoy_backoff()).budget(budget)
+            Draft::bare(3).backoff(doubling()).budget(budget)
         },
     },
     Peer {
@@ -69,7 +69,7 @@ pub(super) const PEERS: &[Peer] = &[
              is of all requests, retries included; here it is of the calls, and the 10 a second are added",
         ),
         checks_safety: false,
-        draft: || Draft::bare(2).backoff(envoy_backoff()).budget(fifth_of_10_s()),
+        draft: || Draft::bare(2).backoff(doubling()).budget(fifth_of_10_s()),
     },
 ];
 
@@ -78,13 +78,10 @@ const ENVOY_BUDGET: &str = "a waiting retry counts against the budget, whose sha
                             calls";
 
 fn envoy() -> Draft {
-    Draft::bare(2).backoff(envoy_backoff()).deadline(ms(15_000))
+    Draft::bare(2).backoff(doubling()).deadline(ms(15_000))
 }
 
-fn envoy_backoff() -> Backoff {
-    Backoff::summed(ms(25), ms(250))
-}
-
+/// The waits of Envoy and Linkerd. Envoy's documentation has base·(2^k − 1); its code doubles, and so do its waits.
 fn doubling() -> Backoff {
     Backoff::exponential(ms(25), ms(250))
 }

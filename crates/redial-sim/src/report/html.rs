@@ -1,6 +1,7 @@
 //! A self-contained page: the question with every parameter, the results, and how to reproduce them. One file,
 //! without scripts or external resources.
 
+use super::figure::Layout;
 use super::number::{count, milliseconds};
 use super::svg::{STYLE, escape};
 use super::{Question, Report, Table};
@@ -15,7 +16,8 @@ h3{font-size:1rem;margin:1.2rem 0 .3rem;overflow-wrap:anywhere}p{max-width:46rem
 th,td{padding:.35rem .55rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}\
 th{vertical-align:bottom;font-weight:600;white-space:normal}th:first-child,td:first-child{text-align:left;padding-left:0}\
 td:first-child{font-weight:600;white-space:normal;overflow-wrap:anywhere;min-width:6rem;max-width:18rem}\
-svg{max-width:100%;height:auto}\
+svg{max-width:100%;height:auto}.wide>svg{min-width:640px}.narrow{display:none}\
+@media(max-width:720px){body{margin:1rem auto;padding:0 .8rem}.broad{display:none}.narrow{display:block}}\
 pre{background:color-mix(in srgb,var(--rule) 35%,transparent);padding:.8rem 1rem;overflow-x:auto;border-radius:6px;\
 font:13px/1.45 ui-monospace,'SF Mono',Menlo,Consolas,'Liberation Mono',monospace}\
 blockquote{margin:1rem 0;padding:.1rem 1rem;border-left:3px solid var(--retry)}";
@@ -31,7 +33,7 @@ impl Report<'_> {
         if let Some(claim) = &self.scenario.claim {
             page.claim(claim, &self.beside_claim());
         }
-        page.figure(&self.figure(false));
+        page.figures(&self.figure(Layout::WIDE, false), &self.figure(Layout::NARROW, false));
         page.parameters(&self.question);
         let policies = self.cases.iter().map(|case| &case.subject);
         page.policies(policies);
@@ -164,6 +166,13 @@ impl Page {
 
     pub(super) fn figure(&mut self, svg: &str) {
         self.out.push_str(&format!("<div class=\"wide\">\n{svg}</div>\n"));
+    }
+
+    /// The same figure for wide and for narrow screens.
+    fn figures(&mut self, wide: &str, narrow: &str) {
+        self.out.push_str(&format!(
+            "<div class=\"broad\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>\n"
+        ));
     }
 
     pub(super) fn parameters(&mut self, question: &Question<'_>) {

@@ -46,6 +46,15 @@ impl SweepReport<'_> {
                 svg.line((RIGHT + 24.0, y), (RIGHT + 46.0, y), &class);
                 svg.text((RIGHT + 54.0, y + 4.0), "small", &brief(&cells.policy, 28));
             }
+            for (at, value) in x.values.iter().enumerate() {
+                let values = self
+                    .cells
+                    .iter()
+                    .map(|cells| format!("{} {}", cells.policy, self.text(cells, at, metric)));
+                let text = format!("{} {value}: {}", x.path, values.collect::<Vec<_>>().join(", "));
+                let half = (RIGHT - LEFT - 40.0) / (x.values.len() - 1).max(1) as f64 / 2.0;
+                svg.hover([self.place(at) - half, top, 2.0 * half, PANEL], &text);
+            }
         }
         svg.finish()
     }

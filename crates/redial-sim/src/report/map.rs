@@ -116,6 +116,8 @@ impl SweepReport<'_> {
                 }
             }
             svg.rect([x, y, width, height], "cell", 1.0);
+            let text = format!("{}: {}", cells.policy, self.text(cells, at, metric));
+            svg.hover([x, y, width, height], &text);
         }
     }
 

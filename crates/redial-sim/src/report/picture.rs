@@ -26,6 +26,8 @@ pub struct Picture {
 /// A window, as rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
+    /// Calls that began.
+    pub calls: f64,
     /// First attempts that arrived.
     pub firsts: f64,
     /// Retries that arrived.
@@ -94,7 +96,8 @@ fn point(series: &Series, at: usize, window_ms: f64, with_firsts: bool) -> Point
     let of = |row: &[f64]| row.get(at).map_or(0.0, |value| value * 1e3 / window_ms);
     let retries = of(&series.retries);
     let firsts = if with_firsts { of(&series.attempts) - retries } else { 0.0 };
-    Point { firsts, retries, served: of(&series.served), succeeded: of(&series.succeeded) }
+    let calls = if with_firsts { of(&series.calls) } else { 0.0 };
+    Point { calls, firsts, retries, served: of(&series.served), succeeded: of(&series.succeeded) }
 }
 
 fn busiest(windows: &[Point]) -> Point {

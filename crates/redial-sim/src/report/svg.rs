@@ -4,19 +4,22 @@ use std::fmt::Write as _;
 
 /// The style of figures, standalone and in a page. Colours follow the reader's light or dark mode.
 pub(super) const STYLE: &str = "\
-:root{--bg:#ffffff;--fg:#1c2530;--dim:#667382;--rule:#d5dbe2;--first:#8fb4dc;--retry:#e0702f;--served:#7a4fb5;\
---good:#188038;--bad:#d93025;--heat:#c4421a}\
-@media(prefers-color-scheme:dark){:root{--bg:#14181d;--fg:#e6eaef;--dim:#98a4b1;--rule:#343c46;--first:#456f9e;\
---retry:#f08a4b;--served:#b794f0;--good:#5fcf86;--bad:#ff7a70;--heat:#e8622f}}\
+:root{--bg:#ffffff;--fg:#1c2530;--dim:#56616d;--rule:#d5dbe2;--first:#0072b2;--retry:#b84e00;--served:#555f6b;\
+--bad:#c0143c;--heat:#b84e00}\
+@media(prefers-color-scheme:dark){:root{--bg:#14181d;--fg:#e6eaef;--dim:#a3aeba;--rule:#343c46;--first:#56b4e9;\
+--retry:#ff9e4a;--served:#aab4bf;--bad:#ff6b81;--heat:#ff9e4a}}\
 svg{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif}\
 svg text{fill:var(--fg)}svg .dim{fill:var(--dim)}svg .small{font-size:12px}svg .name{font-weight:600;font-size:14px}\
-svg .end{text-anchor:end}svg .mid{text-anchor:middle}svg .bg{fill:var(--bg)}svg .on{fill:#fff}\
+svg .end{text-anchor:end}svg .mid{text-anchor:middle}svg .bg{fill:var(--bg)}svg .on{fill:var(--bg)}\
 svg .rule{stroke:var(--rule);stroke-width:1}svg .steady{stroke:var(--dim);stroke-width:1.2;stroke-dasharray:5 4}\
-svg .first{fill:var(--first)}svg .retry{fill:var(--retry)}svg .fault{fill:var(--bad);fill-opacity:.14}\
-svg .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}svg .served{stroke:var(--served);stroke-dasharray:2 2}\
-svg .good{stroke:var(--good)}svg .heat{fill:var(--heat)}svg .cell{fill:none;stroke:var(--rule)}\
-svg .c0{stroke:#3b7dd8}svg .c1{stroke:#e0702f}svg .c2{stroke:#2c9f5e}svg .c3{stroke:#9a5fd0}svg .c4{stroke:#c9a100}\
-svg .c5{stroke:#d04a86}svg .c6{stroke:#2aa5b5}svg .c7{stroke:#8a6d4f}";
+svg .first{fill:var(--first);fill-opacity:.45}svg .retry{fill:var(--retry);fill-opacity:.85}\
+svg .fault{fill:var(--bad);fill-opacity:.14}svg .capacity{stroke:var(--bad);stroke-width:1.4;stroke-dasharray:9 4}\
+svg .curve{fill:none;stroke-width:2;stroke-linejoin:round}svg .halo{fill:none;stroke:var(--bg);stroke-width:4.5;stroke-opacity:.8}\
+svg .served{stroke:var(--served);stroke-dasharray:6 3}svg .good{stroke:var(--fg)}\
+svg .heat{fill:var(--heat)}svg .cell{fill:none;stroke:var(--rule)}svg .hover{fill:transparent}svg .hover:hover{fill:var(--dim);fill-opacity:.18}\
+svg .c0{stroke:var(--retry)}svg .c1{stroke:var(--first);stroke-dasharray:9 3}svg .c2{stroke:var(--served);stroke-dasharray:3 3}\
+svg .c3{stroke:var(--bad);stroke-dasharray:12 3 3 3}svg .c4{stroke:var(--fg)}svg .c5{stroke:var(--retry);stroke-dasharray:2 4}\
+svg .c6{stroke:var(--first)}svg .c7{stroke:var(--served);stroke-dasharray:14 4}";
 
 /// A figure under construction.
 pub(super) struct Svg {
@@ -98,6 +101,27 @@ impl Svg {
             let _ = write!(d, "V{}H{}Z", short(ground), short(from));
         }
         self.put(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
+    }
+
+    /// A place that shows a text while the pointer is over it.
+    pub(super) fn hover(&mut self, [x, y, width, height]: [f64; 4], text: &str) {
+        self.put(format_args!(
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" class=\"hover\"><title>{}</title></rect>",
+            short(x),
+            short(y),
+            short(width),
+            short(height),
+            escape(text)
+        ));
+    }
+
+    /// A text from bottom to top, around this point.
+    pub(super) fn upright(&mut self, (x, y): (f64, f64), class: &str, text: &str) {
+        let (x, y) = (short(x), short(y));
+        self.put(format_args!(
+            "<text x=\"{x}\" y=\"{y}\" class=\"{class}\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+            escape(text)
+        ));
     }
 
     pub(super) fn dot(&mut self, (x, y): (f64, f64), class: &str) {

@@ -46,7 +46,11 @@ pub struct ScaleModel {
 
 /// The smallest k of the form 1, 2 or 5 × 10ⁿ with which a run has at most this many calls.
 pub fn scale_of(scenario: &Scenario, most_calls: f64) -> u32 {
-    let least = scenario.calls() / most_calls;
+    round_up(scenario.calls() / most_calls)
+}
+
+/// The smallest of 1, 2, 5, 10, 20, 50 … that is not less.
+pub(crate) fn round_up(least: f64) -> u32 {
     let steps = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u32.pow(power)));
     steps.into_iter().find(|k| f64::from(*k) >= least).unwrap_or(u32::MAX)
 }

@@ -48,6 +48,7 @@ pub const BUILT_IN: &[BuiltIn] = built_in![
     "mixed",
     "short-lived",
     "many-clients",
+    "collapse",
 ];
 
 impl BuiltIn {

@@ -7,8 +7,6 @@ use super::memory::MOST_GUARDS;
 use super::{Requeue, Scenario, Scope};
 use crate::peers::Peer;
 
-/// The most attempts that a simulated policy can make.
-const MOST_ATTEMPTS: u32 = 65_535;
 /// The shortest backoff cap of a policy whose failed calls rest.
 const SHORTEST_REST: u64 = MS;
 
@@ -24,6 +22,9 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// The most attempts that a simulated policy can make.
+    pub const MOST_ATTEMPTS: u32 = 65_535;
+
     /// A policy whose callers only retry what is safe.
     ///
     /// # Errors
@@ -32,9 +33,10 @@ impl Subject {
     pub fn new(name: impl Into<String>, policy: Policy) -> Result<Self, String> {
         let name = name.into();
         match policy.attempts() {
-            ..=MOST_ATTEMPTS => Ok(Self { name, policy, careless: false }),
+            ..=Self::MOST_ATTEMPTS => Ok(Self { name, policy, careless: false }),
             attempts => Err(format!(
-                "the policy {name:?} makes {attempts} attempts, and the simulator supports at most {MOST_ATTEMPTS}"
+                "the policy {name:?} makes {attempts} attempts, and the simulator supports at most {}",
+                Self::MOST_ATTEMPTS
             )),
         }
     }
@@ -100,7 +102,8 @@ impl Scenario {
             ));
         }
         let sets = u64::from(clients.instances) * u64::from(self.guards_each());
-        if sets > MOST_GUARDS && self.keeps_state(policy) {
+        // Calls at a rate need not be followed one by one: a scale model has fewer guards.
+        if sets > MOST_GUARDS && self.rate().is_none() && self.keeps_state(policy) {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \

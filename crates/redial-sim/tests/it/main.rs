@@ -16,6 +16,7 @@ mod lessons;
 mod pages;
 mod peers;
 mod progress;
+mod quick;
 mod random;
 mod recovery;
 mod report;

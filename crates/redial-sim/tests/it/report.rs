@@ -246,3 +246,45 @@ fn measured_rates_use_a_logarithmic_scale_from_one() {
     let empty = Rates { curves: &[("none", &[])], ..rates };
     assert!(empty.svg().ends_with("</svg>\n"));
 }
+
+#[test]
+fn a_page_has_figures_for_wide_and_narrow_screens_with_values_under_the_pointer() {
+    let page = with_report(&[run(false)], 1, "naive", |report| report.html());
+    let figures: Vec<&str> = page.split("<svg ").skip(1).collect();
+    assert_eq!(figures.len(), 2);
+    for (figure, width) in figures.iter().zip(["960", "368"]) {
+        assert!(figure.contains(&format!("width=\"{width}\"")), "{figure}");
+        assert!(figure.contains(">requests/s</text>") && figure.contains(">time</text>"));
+        assert!(figure.contains("class=\"hover\"><title>0 ms: "), "{figure}");
+        assert!(figure.contains(" of them retries; "));
+    }
+    assert!(page.contains("@media(max-width:720px)"));
+}
+
+/// The contrast of two colours, as WCAG defines it.
+fn contrast(one: &str, other: &str) -> f64 {
+    let light = |colour: &str| {
+        let part = |at: usize| {
+            let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
+            let value = f64::from(value) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    };
+    let (one, other) = (light(one), light(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[test]
+fn every_colour_can_be_seen_on_light_and_dark() {
+    let figure = with_report(&[run(false)], 1, "naive", |report| report.svg());
+    let themes: Vec<&str> = figure.split(":root{").skip(1).collect();
+    assert_eq!(themes.len(), 2);
+    for theme in themes {
+        let colour = |name: &str| &theme.split(&format!("--{name}:")).nth(1).unwrap()[..7];
+        for name in ["fg", "dim", "first", "retry", "served", "bad"] {
+            let contrast = contrast(colour(name), colour("bg"));
+            assert!(contrast >= 4.9, "{name}: {contrast}");
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Servers tell clients in half a dozen ways when to retry, and a client that misreads one of them retries at once.
 //!
 //! Fields in milliseconds take precedence over `Retry-After`, and an exhausted quota can only make the wait longer. An
-//! invalid field is ignored and reported.
+//! invalid field is ignored and reported. A field that no standard allows, and that can mean only one thing, is read and
+//! reported.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +12,8 @@ use redial_core::schedule::Hint;
 use redial_core::{Nanos, nanos};
 use sfv::{BareItem, ListEntry, Parser};
 
-use super::names;
 use super::travel::digits;
+use super::{date, names};
 use crate::clock;
 
 /// The hints in the headers of a response.
@@ -25,19 +26,21 @@ pub struct Hints {
     pub never: bool,
     /// The first invalid field.
     pub unreadable: Option<&'static str>,
+    /// The first field that was read although no standard allows its value, such as `Retry-After: 1.5`.
+    pub nonstandard: Option<&'static str>,
 }
 
 /// Reads all hints. `now` is the local clock, for dates in a response without a `Date` header.
 pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
-    let mut reader = Reader { headers, unreadable: None };
+    let mut reader = Reader { headers, unreadable: None, nonstandard: None };
     if let Some(value) = headers.get(names::GRPC_RETRY_PUSHBACK_MS) {
         let after = digits(value).filter(|millis| *millis <= i32::MAX as u64);
         let hint = after.map(|after| Hint::Pushback(Duration::from_millis(after)));
-        return Hints { hint, never: hint.is_none(), unreadable: None };
+        return Hints { hint, never: hint.is_none(), ..Hints::default() };
     }
     let exact = [names::RETRY_AFTER_MS, names::X_MS_RETRY_AFTER_MS, names::X_AMZ_RETRY_AFTER];
     let exact = exact.into_iter().filter_map(|name| reader.read(name, digits).map(millis)).max();
-    let retry_after = reader.read(header::RETRY_AFTER, |value| retry_after(value, headers, now));
+    let retry_after = reader.retry_after(now);
     let asked = exact.or(retry_after);
     let hint = match asked {
         Some(after) if headers.contains_key(names::SLOT) => {
@@ -45,14 +48,15 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
         }
         _ => asked.max(reader.quota()).map(|after| Hint::AtLeast(Duration::from_nanos(after))),
     };
-    Hints { hint, never: false, unreadable: reader.unreadable }
+    let Reader { unreadable, nonstandard, .. } = reader;
+    Hints { hint, never: false, unreadable, nonstandard }
 }
 
-/// The outcome with the hints of the headers or trailers, and the first invalid field. A failure that was stored for its
-/// key is final, because every further attempt gets the same response.
-pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<&'static str>) {
+/// The outcome with the hints of the headers or trailers, and these. A failure that was stored for its key is final,
+/// because every further attempt gets the same response.
+pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Hints) {
     if matches!(outcome, Outcome::Success) {
-        return (outcome, None);
+        return (outcome, Hints::default());
     }
     let read = hints(headers, clock::wall());
     let outcome = match read.hint {
@@ -69,12 +73,13 @@ pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<
         }
         outcome => outcome,
     };
-    (outcome, read.unreadable)
+    (outcome, read)
 }
 
 struct Reader<'a> {
     headers: &'a HeaderMap,
     unreadable: Option<&'static str>,
+    nonstandard: Option<&'static str>,
 }
 
 impl Reader<'_> {
@@ -91,9 +96,19 @@ impl Reader<'_> {
         read
     }
 
+    fn retry_after(&mut self, now: SystemTime) -> Option<Nanos> {
+        let headers = self.headers;
+        let read = self.read(header::RETRY_AFTER, |value| retry_after(value, headers, now))?;
+        if !read.is_standard {
+            self.nonstandard = field(&header::RETRY_AFTER);
+        }
+        Some(read.after)
+    }
+
     /// The time until an exhausted quota is reset.
     fn quota(&mut self) -> Option<Nanos> {
-        let current = self.read(names::RATELIMIT, rate_limit).flatten();
+        let all = self.headers.get_all(names::RATELIMIT);
+        let current = self.read(names::RATELIMIT, |_| rate_limit(all.iter())).flatten();
         let remaining = self.read(names::RATELIMIT_REMAINING, digits);
         let legacy = self.read(names::RATELIMIT_RESET, digits).filter(|_| remaining == Some(0));
         current.or(legacy).map(seconds)
@@ -114,28 +129,60 @@ fn field(name: &HeaderName) -> Option<&'static str> {
     FIELDS.iter().find(|field| *field == name).map(HeaderName::as_str)
 }
 
-/// Parses seconds, or a date in one of the three formats of RFC 9110.
-fn retry_after(value: &HeaderValue, headers: &HeaderMap, now: SystemTime) -> Option<Nanos> {
-    if let Some(after) = digits(value) {
-        return Some(seconds(after));
+struct RetryAfter {
+    after: Nanos,
+    is_standard: bool,
+}
+
+/// Parses seconds, or a date.
+fn retry_after(value: &HeaderValue, headers: &HeaderMap, now: SystemTime) -> Option<RetryAfter> {
+    let text = trimmed(value)?;
+    if let Some(whole) = whole_seconds(text) {
+        let is_standard = !text.contains('.');
+        return Some(RetryAfter { after: seconds(whole), is_standard });
     }
-    let then = date(value)?;
-    let now = headers.get(header::DATE).and_then(date).unwrap_or(now);
-    Some(nanos(then.duration_since(now).unwrap_or_default()))
+    let then = date::parse(text)?;
+    let theirs = headers.get(header::DATE).and_then(trimmed).and_then(date::parse);
+    let now = theirs.map_or(now, |date| date.at);
+    let after = nanos(then.at.duration_since(now).unwrap_or_default());
+    Some(RetryAfter { after, is_standard: then.is_standard })
 }
 
-fn date(value: &HeaderValue) -> Option<SystemTime> {
-    httpdate::parse_http_date(value.to_str().ok()?).ok()
+/// The text without the tabs and spaces around it, which are not part of the value.
+fn trimmed(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().map(|text| text.trim_matches([' ', '\t']))
 }
 
-/// The longest `RateLimit` field that is parsed.
+/// The most decimals of a second: nanoseconds.
+const MOST_DECIMALS: usize = 9;
+
+/// Seconds with an optional fraction of up to nine digits, rounded up, because a hint is a floor.
+fn whole_seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > MOST_DECIMALS {
+        return None;
+    }
+    let more = u64::from(fraction.bytes().any(|digit| digit != b'0'));
+    Some(whole.parse::<u64>().unwrap_or(u64::MAX).saturating_add(more))
+}
+
+/// The most bytes of all `RateLimit` fields together that are parsed.
 const LONGEST_LIST: usize = 1024;
 
-/// Parses the `RateLimit` field, a list of quotas: `"default";r=0;t=30`. Returns the longest reset time of an exhausted
-/// quota in seconds, or `Some(None)` if none is exhausted.
-fn rate_limit(value: &HeaderValue) -> Option<Option<u64>> {
-    let short = Some(value.as_bytes()).filter(|value| value.len() <= LONGEST_LIST)?;
-    let quotas = Parser::new(short).parse::<sfv::List>().ok()?;
+/// Parses the `RateLimit` fields, which together are one list of quotas (RFC 9651): `"default";r=0;t=30`. Returns the
+/// longest reset time of an exhausted quota in seconds, or `Some(None)` if none is exhausted.
+fn rate_limit<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Option<Option<u64>> {
+    let mut list = Vec::new();
+    for field in fields {
+        let comma: &[u8] = if list.is_empty() { b"" } else { b", " };
+        if list.len() + comma.len() + field.len() > LONGEST_LIST {
+            return None;
+        }
+        list.extend_from_slice(comma);
+        list.extend_from_slice(field.as_bytes());
+    }
+    let quotas = Parser::new(&list).parse::<sfv::List>().ok()?;
     let mut longest = None;
     for quota in &quotas {
         let ListEntry::Item(quota) = quota else { return None };

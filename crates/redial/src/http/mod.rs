@@ -5,6 +5,7 @@
 
 #[cfg(feature = "http-client")]
 mod client;
+mod date;
 mod grpc;
 mod hints;
 #[cfg(any(feature = "http-client", feature = "idempotency"))]

@@ -14,7 +14,9 @@ use super::times::{Bucket, Times};
 use super::window::Totals;
 
 /// Reasons for retries: the failure classes, and two that are not failures.
-pub(super) const REASONS: usize = 12;
+pub(super) const REASONS: usize = CLASSES + 2;
+/// The failure classes.
+pub(super) const CLASSES: usize = 10;
 const HEDGE: usize = REASONS - 2;
 const NOT_YET: usize = REASONS - 1;
 
@@ -73,6 +75,8 @@ pub(super) struct Counts {
     stripes: [Arc<Stripe>; STRIPES],
     /// The counters below change only when something fails.
     retries: [AtomicU64; REASONS],
+    /// Failed attempts by their class.
+    failures: [AtomicU64; CLASSES],
     stops: [AtomicU64; Stop::ALL.len()],
     delays: Times,
     /// Finished calls of the full path by attempts; the last entry is for more.
@@ -82,6 +86,7 @@ pub(super) struct Counts {
     exhausted: AtomicU64,
     /// Honoured, ignored, unreadable.
     hints: [AtomicU64; 3],
+    nonstandard_hints: AtomicU64,
 }
 
 /// The sums over all stripes.
@@ -92,6 +97,7 @@ pub(super) struct Sums {
     pub(super) answered: Vec<Bucket>,
     pub(super) failed: Vec<Bucket>,
     pub(super) retries: [u64; REASONS],
+    pub(super) failures: [u64; CLASSES],
     pub(super) stops: [u64; Stop::ALL.len()],
     pub(super) delays: Vec<Bucket>,
     /// By the attempts of a call, from 0; the last entry is for more.
@@ -99,6 +105,7 @@ pub(super) struct Sums {
     pub(super) exhausted: u64,
     pub(super) moved: [u64; 3],
     pub(super) hints: [u64; 3],
+    pub(super) nonstandard_hints: u64,
 }
 
 impl Counts {
@@ -119,7 +126,8 @@ impl Counts {
                 }
                 add(&stripe.attempts);
             }
-            Event::AttemptEnded { taken, outcome: Outcome::Failure(_), .. } => {
+            Event::AttemptEnded { taken, outcome: Outcome::Failure(failure), .. } => {
+                add(&self.failures[failure.class as usize]);
                 stripe.failed.add(nanos(taken));
             }
             Event::AttemptEnded { taken, .. } => {
@@ -144,6 +152,7 @@ impl Counts {
             Event::HintHonoured { .. } => add(&self.hints[0]),
             Event::HintIgnored { .. } => add(&self.hints[1]),
             Event::HintUnreadable { .. } => add(&self.hints[2]),
+            Event::HintNonstandard { .. } => add(&self.nonstandard_hints),
             _ => {}
         }
     }
@@ -198,6 +207,7 @@ impl Counts {
             answered,
             failed,
             retries: self.retries.each_ref().map(load),
+            failures: self.failures.each_ref().map(load),
             stops,
             delays,
             per_call,
@@ -205,6 +215,7 @@ impl Counts {
             moved: [0, 1, 2]
                 .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
             hints: self.hints.each_ref().map(load),
+            nonstandard_hints: load(&self.nonstandard_hints),
         }
     }
 

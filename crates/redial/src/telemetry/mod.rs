@@ -22,6 +22,8 @@ mod registry;
 #[cfg(feature = "metrics")]
 mod server;
 #[cfg(feature = "metrics")]
+mod snapshot;
+#[cfg(feature = "metrics")]
 mod storm;
 #[cfg(feature = "metrics")]
 mod times;
@@ -56,6 +58,8 @@ pub use redial_core::storm::{Flow, Level};
 pub use registry::Registry;
 #[cfg(feature = "metrics")]
 pub use server::ServerMeter;
+#[cfg(feature = "metrics")]
+pub use snapshot::{Durations, Snapshot};
 #[cfg(feature = "metrics")]
 pub use storm::{Reading, StormChanged};
 

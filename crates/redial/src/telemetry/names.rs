@@ -66,6 +66,8 @@ metrics! {
             "Transitions of circuit breakers to this state.";
         HINTS: Counter, "redial_hints_total",
             "Retry-After and similar hints of servers, by result: honoured, ignored or unreadable.";
+        NONSTANDARD_HINTS: Counter, "redial_hints_nonstandard_total",
+            "Hints that were read although no standard allows them, such as fractions of a second.";
         AMPLIFICATION: Gauge, "redial_amplification_ratio",
             "Attempts per call over the last minute, or the window that was set; 1 without calls.";
         MULTIPLIER: Gauge, "redial_multiplier_ratio",

@@ -5,17 +5,17 @@
 //! as the bucket gained. An exporter with the same bounds ([`buckets`]) then shows the same counts and sums as if every
 //! value had been recorded; with other bounds, values are off by at most the width of a bucket.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
-use redial_core::admit::BreakerState;
 use redial_core::{Nanos, Stop};
 
 use super::counts::{self, Sums};
 use super::meter::Meter;
 use super::names::{self, Metric};
 use super::server::ServerMeter;
+use super::snapshot::guards;
 use super::storm::Reading;
 use super::times::{BOUNDS, Bucket, SECONDS};
 use crate::clock::{Ambient, Clock};
@@ -103,6 +103,7 @@ struct Upstream {
     exhausted: Counter,
     moved: Vec<Counter>,
     hints: Vec<Counter>,
+    nonstandard_hints: Counter,
     per_call: PublishedHistogram,
     delays: PublishedHistogram,
     answered: PublishedHistogram,
@@ -139,6 +140,7 @@ impl Upstream {
             exhausted: counter(own(names::EXHAUSTED)),
             moved: counters(names::BREAKER_MOVED, "to", &STATES),
             hints: counters(names::HINTS, "result", &["honoured", "ignored", "unreadable"]),
+            nonstandard_hints: counter(own(names::NONSTANDARD_HINTS)),
             per_call: histogram(own(names::PER_CALL)),
             delays: histogram(own(names::DELAY)),
             answered: histogram(with(names::DURATION, "outcome", "success")),
@@ -170,6 +172,7 @@ impl Upstream {
         self.exhausted.absolute(sums.exhausted);
         set(&self.moved, &sums.moved);
         set(&self.hints, &sums.hints);
+        self.nonstandard_hints.absolute(sums.nonstandard_hints);
         let last = sums.per_call.len() - 1;
         let attempts = |index| (index as u64, if index < last { index as u64 } else { u64::MAX });
         self.per_call.update(&sums.per_call, 1.0, attempts);
@@ -184,16 +187,7 @@ impl Upstream {
 
     /// Publishes the sum of all budgets, each counted once, and the number of breakers in each state.
     fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
-        let (mut balance, mut states, mut accounts) = (None, None, HashSet::new());
-        meter.0.guards(&mut |guards| {
-            if let Some(more) = guards.balance(now).filter(|_| accounts.insert(guards.account_id()))
-            {
-                balance = Some(more.saturating_add(balance.unwrap_or(0)));
-            }
-            if guards.has_breaker() {
-                states.get_or_insert([0_u32; 3])[guards.breaker() as usize] += 1;
-            }
-        });
+        let (balance, states) = guards(meter, now);
         let gauge = |metric, more: &[(&'static str, &'static str)]| {
             let labels = [&[("upstream", meter.upstream())], more].concat();
             recorder.register_gauge(&key(metric, &labels), &METADATA)
@@ -208,8 +202,6 @@ impl Upstream {
         }
     }
 }
-
-const _: () = assert!(BreakerState::Closed as usize == 0 && BreakerState::HalfOpen as usize == 2);
 
 /// A histogram, and what has been recorded in it.
 struct PublishedHistogram {

@@ -8,6 +8,7 @@ use metrics::Recorder;
 use super::meter::Meter;
 use super::publish::Publisher;
 use super::server::ServerMeter;
+use super::snapshot::Snapshot;
 use super::storm::Reading;
 
 /// The meters of a process, by name.
@@ -91,6 +92,15 @@ impl Registry {
     pub fn publish_to(&self, recorder: &dyn Recorder, publisher: &mut Publisher) {
         let (meters, servers) = self.read();
         publisher.publish(recorder, &meters, &servers);
+    }
+
+    /// What all meters have counted, by name.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        let (meters, _) = self.read();
+        let mut all: Vec<_> =
+            meters.iter().map(|(meter, reading)| Snapshot::of(meter, *reading)).collect();
+        all.sort_by(|a, b| a.upstream.cmp(&b.upstream));
+        all
     }
 
     /// All meters and their readings. A reading may notify observers of a storm, which may use the registry: no lock is

@@ -10,13 +10,19 @@ use crate::failed::Failed;
 /// Change a dead letter before it is redriven
 #[derive(clap::Args)]
 #[command(after_help = "\
-A header replaces all headers of the same name; one without a value removes them. :url and :method of a delivery are
+A header replaces all headers of the same name; one without a value removes them. :url and :method of a delivery are \
 headers too.
 
 Examples:
-  redial dlq edit --store jobs.db 17 --payload @fixed.json
-  redial dlq edit --store jobs.db 17 --header ':url: https://new.example/hook'
-  redial dlq edit --store jobs.db 17 --header 'X-Trace:' --policy patient")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  # correct it
+  echo fixed > fixed.txt
+  redial dlq edit 1 --payload @fixed.txt
+  redial dlq edit 1 --header 'X-Trace: 7' --priority 7
+  redial dlq edit 1 --header 'X-Trace:' --policy patient")]
 #[group(id = "change", required = true, multiple = true)]
 pub(super) struct Args {
     #[command(flatten)]

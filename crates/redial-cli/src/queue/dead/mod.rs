@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use redial_core::Rate;
-use redial_queue::durable::{Filter, Job, JobId, Redrive, State, Store};
+use redial_queue::durable::{
+    Filter, Job, JobId, Redrive, Redriven, State, redrive_in_pages, remove_in_pages,
+};
 use serde_json::json;
 
 use super::list::{self, about};
@@ -27,11 +29,17 @@ use filter::Which;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  redial dlq ls --store jobs.db                            list them, with the reasons
-  redial dlq show --store jobs.db 17                       show the results of its attempts
-  redial dlq edit --store jobs.db 17 --payload @fixed.json
-  redial dlq redrive --store jobs.db --reason attempts --rate 100/s
-  redial dlq purge --store jobs.db --older 30d"
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  # the dead letters, with the reasons
+  redial dlq ls
+  # the results of its attempts
+  redial dlq show 1
+  redial dlq edit 1 --payload fixed
+  redial dlq redrive --all --rate 100/s
+  redial dlq purge --older 30d"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -63,9 +71,14 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq ls --store jobs.db
-  redial dlq ls --store jobs.db --outcome 'connection refused' --older 1h
-  redial dlq ls --store jobs.db --json                     a JSON object per line, with all fields")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq ls
+  redial dlq ls --outcome 'exit code 65' --older 1h
+  # a JSON object per line, with all fields
+  redial dlq ls --json")]
 struct List {
     #[command(flatten)]
     queue: QueueArgs,
@@ -114,6 +127,13 @@ struct Chosen {
     most: Option<u64>,
 }
 
+impl Chosen {
+    fn filter(&self, of: Filter) -> Filter {
+        let most = self.most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        Filter { most, ..self.which.filter(of) }
+    }
+}
+
 /// Put dead letters back into their queue, with their attempts reset
 ///
 /// They start one after the other, at the rate, so that a backend that has just recovered does not receive all of them at
@@ -121,10 +141,16 @@ struct Chosen {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq redrive --store jobs.db --id 17
-  redial dlq redrive --store jobs.db --all --rate 100/s
-  redial dlq redrive --store jobs.db --outcome 503 --rate 5/s --delay 10m     start in ten minutes
-  redial dlq redrive --store jobs.db --key user-7 --rate none                 start all at once")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq redrive --id 1
+  redial dlq redrive --all --rate 100/s
+  # start in ten minutes
+  redial dlq redrive --outcome 65 --rate 5/s --delay 10m
+  # start all at once
+  redial dlq redrive --key user-7 --rate none")]
 struct RedriveArgs {
     #[command(flatten)]
     queue: QueueArgs,
@@ -148,19 +174,10 @@ async fn redrive(args: &RedriveArgs, out: &mut impl Write) -> Result<(), Failed>
         Choice::Some(rate) => Redrive::at(rate).map_err(|error| Failed::input("--rate", error))?,
     };
     let queue = args.queue.find().await?;
-    let (store, mut last) = (queue.store(), Duration::ZERO);
-    let filter = args.chosen.which.filter(args.queue.filter());
-    let mut next = args.delay;
-    let count = in_pages(&**store, filter, args.chosen.most, async |page| {
-        let redriven = store.redrive(&page, Redrive { after: next, apart }).await?;
-        let steps = u32::try_from(redriven).unwrap_or(u32::MAX);
-        if steps > 0 {
-            last = next.saturating_add(apart.saturating_mul(steps - 1));
-            next = next.saturating_add(apart.saturating_mul(steps));
-        }
-        Ok(redriven)
-    })
-    .await?;
+    let filter = args.chosen.filter(args.queue.filter());
+    let redrive = Redrive { after: args.delay, apart };
+    let Redriven { jobs: count, last } =
+        redrive_in_pages(&**queue.store(), filter, redrive).await?;
     if args.json {
         writeln!(out, "{}", json!({ "redriven": count, "last_starts_in_ms": duration::ms(last) }))?;
     } else if count > 0 {
@@ -175,9 +192,13 @@ async fn redrive(args: &RedriveArgs, out: &mut impl Write) -> Result<(), Failed>
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  redial dlq purge --store jobs.db --id 17 --id 18
-  redial dlq purge --store jobs.db --older 30d
-  redial dlq purge --store jobs.db --all")]
+  # a job that becomes a dead letter
+  export REDIAL_STORE=jobs.db
+  redial queue add --key user-7 --payload hello
+  redial queue work --exec 'exit 65' --stop-on-exit 65 --until nothing-due
+  redial dlq purge --id 1
+  redial dlq purge --older 30d
+  redial dlq purge --all")]
 struct Purge {
     #[command(flatten)]
     queue: QueueArgs,
@@ -191,44 +212,12 @@ struct Purge {
 async fn purge(args: &Purge, out: &mut impl Write) -> Result<(), Failed> {
     args.chosen.which.require(args.chosen.all, "removes")?;
     let queue = args.queue.find().await?;
-    let (store, filter) = (queue.store(), args.chosen.which.filter(args.queue.filter()));
-    let remove = async |page: Filter| Ok(store.remove(&page).await?);
-    let count = in_pages(&**store, filter, args.chosen.most, remove).await?;
+    let filter = args.chosen.filter(args.queue.filter());
+    let count = remove_in_pages(&**queue.store(), filter).await?;
     if args.json {
         writeln!(out, "{}", json!({ "purged": count }))?;
     } else {
         writeln!(out, "{count} purged")?;
     }
     Ok(())
-}
-
-/// The most jobs of one step of the store: other requests wait for it.
-const PAGE: usize = 1000;
-
-/// Applies a step to dead letters, page by page. Pages are in the order of numbers, so that a job that dies again meanwhile
-/// is not visited twice.
-async fn in_pages(
-    store: &dyn Store,
-    mut filter: Filter,
-    most: Option<u64>,
-    mut step: impl AsyncFnMut(Filter) -> Result<u64, Failed>,
-) -> Result<u64, Failed> {
-    let (mut count, most) = (0, most.unwrap_or(u64::MAX));
-    while count < most {
-        let wanted = usize::try_from(most - count).unwrap_or(PAGE).min(PAGE);
-        let mut ids = Vec::new();
-        while ids.len() < wanted {
-            filter.most = (wanted - ids.len()).min(list::PAGE);
-            let found = store.list(&filter).await?;
-            let Some(last) = found.last() else { break };
-            filter.after = Some(last.id);
-            ids.extend(found.iter().map(|job| job.id));
-        }
-        if ids.is_empty() {
-            break;
-        }
-        let page = Filter { ids, after: None, most: usize::MAX, ..filter.clone() };
-        count += step(page).await?;
-    }
-    Ok(count)
 }

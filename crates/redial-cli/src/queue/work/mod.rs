@@ -28,6 +28,7 @@ use crate::{duration, policy};
 use commands::Commands;
 use exec::Exec;
 use log::Log;
+pub(crate) use serve::install_recorder;
 
 const POLICY: &str = "Policy";
 const EXEC: &str = "Commands";
@@ -40,33 +41,38 @@ const METRICS: &str = "Metrics";
 /// backoff are in the store: if a worker is killed, another one continues.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --exec each job runs `sh -c CMD` in its own process group, with the payload on stdin. The environment has
-REDIAL_QUEUE, REDIAL_JOB_ID, REDIAL_ATTEMPT (1 is the first), REDIAL_IDEMPOTENCY_KEY (the same for all attempts),
-REDIAL_KEY if the job has a key, and each header as REDIAL_HEADER_ and its name in capitals, with _ for characters other
-than letters and digits. Exit code 0 means done, and 75 means retry. Other codes are retried as by `redial run`, except
-126 and 127: the command cannot be executed, so the worker stops and its jobs are not charged, unless --retry-on-exit or
---stop-on-exit names the code. The last line on stderr is recorded as the cause. A command that times out, or whose lease
-is lost, gets SIGTERM with all of its children, and SIGKILL after the grace period. If the worker itself is killed, a
+With --exec each job runs `sh -c CMD` in its own process group, with the payload on stdin. The environment has \
+REDIAL_QUEUE, REDIAL_JOB_ID, REDIAL_ATTEMPT (1 is the first), REDIAL_IDEMPOTENCY_KEY (the same for all attempts), \
+REDIAL_KEY if the job has a key, and each header as REDIAL_HEADER_ and its name in capitals, with _ for characters other \
+than letters and digits. Exit code 0 means done, and 75 means retry. Other codes are retried as by `redial run`, except \
+126 and 127: the command cannot be executed, so the worker stops and its jobs are not charged, unless --retry-on-exit or \
+--stop-on-exit names the code. The last line on stderr is recorded as the cause. A command that times out, or whose lease \
+is lost, gets SIGTERM with all of its children, and SIGKILL after the grace period. If the worker itself is killed, a \
 guard process immediately kills its commands with all of their children.
 
-If stderr stalls, as after Ctrl-S, the work continues. Lines that do not fit into a queue of 256 KiB are dropped and
+If stderr stalls, as after Ctrl-S, the work continues. Lines that do not fit into a queue of 256 KiB are dropped and \
 counted.
 
-Without --exec the worker sends the jobs of `redial queue send`, each with its Idempotency-Key. Other jobs return to the
-queue and are not charged. A receiver (scheme, host and port) uses at most a quarter of the workers, so that one that
-never responds does not hold up the others, and has a circuit breaker by default: while it is open, the jobs of that
+Without --exec the worker sends the jobs of `redial queue send`, each with its Idempotency-Key. Other jobs return to the \
+queue and are not charged. A receiver (scheme, host and port) uses at most a quarter of the workers, so that one that \
+never responds does not hold up the others, and has a circuit breaker by default: while it is open, the jobs of that \
 receiver wait and are not charged.
 
 The first SIGTERM or Ctrl-C stops claiming and lets running jobs finish; the second one stops immediately.
 
-Exit codes: 0 finished or stopped by the first signal, 1 the store failed or no job can be processed, 2 wrong usage, 130 or
+Exit codes: 0 finished or stopped by the first signal, 1 the store failed or no job can be processed, 2 wrong usage, 130 or \
 143 stopped immediately.
 
 Examples:
-  redial queue work --store jobs.db --exec './resize.sh' --workers 4
-  redial queue work --store jobs.db --exec 'mail -s \"$REDIAL_HEADER_SUBJECT\" \"$REDIAL_KEY\"' --until nothing-due
-  redial queue work --store jobs.db --policies retry.toml      send deliveries, under policies that jobs name
-  REDIAL_STORE=postgres://me:secret@db/app redial queue work --workers 64 --metrics 127.0.0.1:9464")]
+  export REDIAL_STORE=jobs.db
+  redial queue add --header 'subject: Hi' --payload hello
+  # a command for each job
+  redial queue work --exec 'wc -c' --workers 4 --until nothing-due
+  # with a header of the job
+  redial queue work --exec 'echo \"$REDIAL_HEADER_SUBJECT\"' --until nothing-due
+  # send deliveries, under policies that jobs name
+  redial presets web > web.toml
+  redial queue work --policies web.toml --workers 64 --until nothing-due")]
 pub(crate) struct Args {
     #[command(flatten)]
     queue: QueueArgs,
@@ -326,14 +332,15 @@ async fn until_stopped(
     }
 }
 
-struct Signals {
+/// SIGINT and SIGTERM.
+pub(crate) struct Signals {
     /// `None` if the process was started with SIGINT ignored, as background jobs of a shell are.
     interrupt: Option<Signal>,
     terminate: Signal,
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         let interrupt = match is_ignored(nix::sys::signal::Signal::SIGINT) {
             true => None,
             false => Some(signal(SignalKind::interrupt())?),
@@ -342,7 +349,7 @@ impl Signals {
     }
 
     /// The exit code of the next signal.
-    async fn next(&mut self) -> u8 {
+    pub(crate) async fn next(&mut self) -> u8 {
         let interrupted = async {
             match &mut self.interrupt {
                 Some(interrupt) => interrupt.recv().await,

@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use metrics_exporter_prometheus::formatting::sanitize_label_value;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use redial::telemetry::{self, Meter};
 use redial_queue::durable::Worker;
 use redial_queue::telemetry::Publisher;
@@ -78,7 +78,8 @@ impl Listening {
     /// Serves the metrics of a worker.
     pub(super) fn serve(self, worker: Worker, log: &Log) -> Result<(Worker, Served), Failed> {
         let Self { listener, address, depth_every } = self;
-        let handle = recorder()?;
+        let handle =
+            install_recorder().map_err(|why| Failed::Other(format!("--metrics: {why}")))?;
         let queue = worker.queue().clone();
         let worker = worker.observe(Meter::over(queue.name(), WINDOW));
         let publisher = Publisher::new(queue).worker(worker.gauge()).depth_every(depth_every);
@@ -114,14 +115,13 @@ impl Page {
     }
 }
 
-fn recorder() -> Result<PrometheusHandle, Failed> {
-    let wrong = |why: &dyn std::fmt::Display| Failed::Other(format!("--metrics: {why}"));
+/// Installs the recorder of this process.
+pub(crate) fn install_recorder() -> Result<PrometheusHandle, BuildError> {
     let mut exporter = PrometheusBuilder::new();
     for (name, bounds) in telemetry::buckets() {
-        let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
-        exporter = set.map_err(|error| wrong(&error))?;
+        exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds)?;
     }
-    exporter.install_recorder().map_err(|error| wrong(&error))
+    exporter.install_recorder()
 }
 
 async fn accept(listener: TcpListener, page: Arc<Page>) {

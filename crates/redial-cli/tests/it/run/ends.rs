@@ -180,6 +180,40 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
     }
 }
 
+/// The waits that a call may make at most, in seconds.
+fn longest_waits(flags: &[&str]) -> Vec<f64> {
+    let lab = Lab::new();
+    let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
+    // Without jitter each wait is the longest. The signal ends the first one.
+    command.args(["run", "--jitter", "none", "--log", "json"]).args(flags);
+    command.args(["--", "sh", "-c", "exit 1"]).env("XDG_RUNTIME_DIR", &lab.dir);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let log = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut waits = Vec::new();
+    for line in std::io::BufRead::lines(log).map_while(Result::ok) {
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if event["event"] == "wait" {
+            waits.push(event["delay_ms"].as_f64().unwrap() / 1e3);
+            super::signal(&child, "TERM");
+        }
+    }
+    child.wait().unwrap();
+    waits
+}
+
+/// A service that is restarted is away for tens of seconds: 5 + 10 + 20 s at most.
+#[test]
+fn the_first_wait_is_long_enough_for_a_restart_and_a_base_raises_the_cap() {
+    assert_eq!(longest_waits(&[]), [5.0]);
+    assert_eq!(longest_waits(&["--base", "40s"]), [40.0]);
+    assert_eq!(
+        longest_waits(&["--policy", "standard-0.1", "--deadline", "1h", "--base", "5s"]),
+        [5.0]
+    );
+    let output = Lab::new().bare(&["--base", "5s", "--", "true"]).output().unwrap();
+    assert_eq!(code(&output), 2, "--cap was given too: {}", text(&output.stderr));
+}
+
 #[test]
 fn a_command_that_temporarily_cannot_start_is_retried() {
     let lab = Lab::new();

@@ -2,7 +2,7 @@
 //! one, processes take turns, and each continues from the state that the previous one saved: the state of a
 //! [`Ledger`] as a fixed number of words.
 
-use super::{Inflight, Ledger, Throttling, Window};
+use super::{Inflight, Ledger, Window};
 use crate::admit::sliding::RING;
 
 /// The words of the largest state, that of a window: the length of a slice, the slices begun, four counters, and three
@@ -11,8 +11,8 @@ pub(super) const ACCOUNT: usize = 6 + 3 * RING;
 
 /// The saved state of a budget that processes share.
 ///
-/// It contains the kind of budget, and for a window the length of its slices, but not the other settings: they may
-/// change between two processes.
+/// It contains the kind of budget, for a window the length of its slices, and for throttling the size of the bucket, but
+/// not the other settings: they may change between two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// The kind of budget.
@@ -53,9 +53,7 @@ impl Ledger {
             Self::None | Self::Lease(_) => {}
             Self::Window(window) => window.save(&mut account),
             Self::Tokens(tokens) => account[..3].copy_from_slice(&tokens.save()),
-            Self::Throttling(Throttling { level, .. }) => {
-                account[0] = u64::from(level.load(crate::sync::Ordering::Acquire));
-            }
+            Self::Throttling(throttling) => account[..2].copy_from_slice(&throttling.save()),
             Self::Inflight(Inflight { counts, .. }) => {
                 account[0] = counts.load(crate::sync::Ordering::Acquire);
             }
@@ -75,7 +73,7 @@ impl Ledger {
             Self::Tokens(tokens) => {
                 return tokens.restore(core::array::from_fn(|i| saved.account[i]));
             }
-            Self::Throttling(throttling) => return throttling.restore(first),
+            Self::Throttling(throttling) => return throttling.restore([first, saved.account[1]]),
             Self::Inflight(inflight) => {
                 inflight.counts.store(first, crate::sync::Ordering::Release);
             }

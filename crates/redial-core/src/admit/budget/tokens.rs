@@ -294,7 +294,7 @@ const THOUSANDTHS: u32 = 1000;
 pub(crate) struct Throttling {
     capacity: u32,
     bring: u32,
-    pub(super) level: AtomicU32,
+    level: AtomicU32,
 }
 
 impl Throttling {
@@ -328,7 +328,15 @@ impl Throttling {
         u64::from(above_half.div_ceil(THOUSANDTHS).saturating_sub(1))
     }
 
-    pub(super) fn restore(&self, level: u64) -> bool {
+    pub(super) fn save(&self) -> [u64; 2] {
+        [self.level.load(Ordering::Acquire).into(), self.capacity.into()]
+    }
+
+    /// A bucket of another size is as full as the saved one was, as in gRPC. States of earlier versions have no size (0).
+    pub(super) fn restore(&self, [level, capacity]: [u64; 2]) -> bool {
+        let scaled = u128::from(level) * u128::from(self.capacity);
+        let level = scaled.checked_div(u128::from(capacity)).unwrap_or(u128::from(level));
+        let level = u64::try_from(level).unwrap_or(u64::MAX);
         self.level.store(at_most(level, self.capacity), Ordering::Release);
         true
     }

@@ -29,12 +29,28 @@ pub(super) static SYSTEM: System = System {
         ("backoff.cap", "Retry.MaxDelay"),
         ("backoff.jitter", "Retry.UseJitter"),
     ]),
+    names: &[
+        "MaxRetryAttempts",
+        "BackoffType",
+        "UseJitter",
+        "MaxDelay",
+        "ShouldRetryAfterHeader",
+        "AttemptTimeout",
+        "TotalRequestTimeout",
+        "CircuitBreaker",
+        "FailureRatio",
+        "MinimumThroughput",
+        "SamplingDuration",
+        "BreakDuration",
+        "MaxHedgedAttempts",
+    ],
     duration: |_, nanos| write::as_span(nanos),
     counts_retries: true,
     advice: Advice {
         add_jitter: Some("set `Retry.UseJitter` to true"),
         full_jitter: Some("set `Retry.BackoffType` to Exponential"),
         refuses_short_breaker_window: true,
+        names_requests: false,
         ..Advice::NONE
     },
 };

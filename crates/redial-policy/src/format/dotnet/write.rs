@@ -107,7 +107,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     let kind = match backoff.growth {
         Growth::Constant => "Constant",
         Growth::Linear => "Linear",
-        Growth::Exponential(_) | Growth::Summed => "Exponential",
+        Growth::Exponential(_) => "Exponential",
     };
     let (delay, exact) = delay(backoff, kind == "Exponential");
     notes.push(if exact {

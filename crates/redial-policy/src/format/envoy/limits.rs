@@ -14,6 +14,14 @@ use crate::tree::Cursor;
 /// Numbers from here on mean no limit.
 pub(in crate::format) const HUGE: u32 = 1_000_001;
 
+/// What differs between a share of Envoy and ours of the same numbers.
+const COUNTS_REQUESTS: &str = "there the share is of the requests in flight, retries included, and a retry counts while it \
+                               waits too; here the share is of the calls, and a retry counts while it is in flight";
+
+/// The same for a number.
+const COUNTS_WAITING: &str =
+    "there a retry counts while it waits too, here only while it is in flight";
+
 /// The limits of a cluster, for all routes that lead to it.
 pub(in crate::format) struct Limits<'a> {
     pub(in crate::format) import: Import<'a>,
@@ -76,18 +84,26 @@ impl Retries {
         }
     }
 
-    /// The equivalent in a policy, for a note.
-    pub(in crate::format) fn describe(self) -> String {
-        match self {
-            Self::Forbidden => "attempts = 1: no retries are allowed".to_owned(),
+    /// Notes the equivalent in a policy.
+    pub(in crate::format) fn note(self, here: &Cursor<'_>, import: &mut Import<'_>) {
+        let (text, differs) = match self {
+            Self::Forbidden => {
+                return import.kept(here, "budget", "attempts = 1: no retries are allowed");
+            }
+            Self::Unbounded => {
+                return import.kept(here, "budget", "budget = none: so large a number is no bound");
+            }
             Self::Bounded(budget) if budget.ratio == 0.0 => {
-                format!("budget.inflight without a share: {} retries in flight", budget.floor)
+                let text =
+                    format!("budget.inflight without a share: {} retries in flight", budget.floor);
+                (text, COUNTS_WAITING)
             }
             Self::Bounded(InflightBudget { ratio, floor }) => {
-                format!("budget.inflight: a ratio of {ratio}, at least {floor}")
+                let text = format!("budget.inflight: a ratio of {ratio}, at least {floor}");
+                (text, COUNTS_REQUESTS)
             }
-            Self::Unbounded => "budget = none: so large a number is no bound".to_owned(),
-        }
+        };
+        import.approximated(here, "budget", format!("{text}; {differs}"));
     }
 
     /// The bound for the budget of a policy.
@@ -98,10 +114,7 @@ impl Retries {
                 Self::Unbounded
             }
             Budget::Inflight(budget) => {
-                notes.push(Note::kept(
-                    "budget.inflight",
-                    "the same share of the requests in flight",
-                ));
+                notes.push(Note::approximated("budget.inflight", COUNTS_REQUESTS));
                 Self::Bounded(*budget)
             }
             Budget::Window(budget) => {

@@ -7,6 +7,10 @@ mod read;
 pub(super) mod retry_on;
 mod write;
 
+use redial_core::admit::budget::{Budget, InflightBudget};
+use redial_core::schedule::{HintRule, TooLong};
+use redial_core::{Nanos, SECOND};
+
 use super::system::{Advice, System, Words};
 use super::time;
 use crate::tree::{Cursor, Node, Table};
@@ -30,6 +34,24 @@ pub(super) static SYSTEM: System = System {
         ("budget", "circuit_breakers.thresholds[].retry_budget"),
         ("retry_on", "retry_on"),
     ]),
+    names: &[
+        "retry_policy",
+        "retry_on",
+        "num_retries", // tidy-allow: the name in Envoy's API
+        "per_try_timeout",
+        "retry_back_off",
+        "rate_limited_retry_back_off",
+        "retriable_status_codes",
+        "circuit_breakers",
+        "thresholds",
+        "retry_budget",
+        "budget_percent",
+        "min_retry_concurrency",
+        "max_pending_requests",
+        "connect_timeout",
+        "hedge_policy",
+        "timeout",
+    ],
     duration: |_, nanos| time::as_seconds(nanos),
     counts_retries: true,
     advice: Advice {
@@ -39,10 +61,20 @@ pub(super) static SYSTEM: System = System {
         add_budget: Some(
             "set `circuit_breakers.thresholds[].retry_budget` to `{budget_percent: {value: 10}}`",
         ),
+        honoured: || Some(honoured(HINT_CAP)),
+        added_budget: || Some(Budget::Inflight(InflightBudget::new(0.1, 3))),
         client_errors: retry_on::client_errors,
         ..Advice::NONE
     },
 };
+
+/// The default `max_interval` of hints.
+const HINT_CAP: Nanos = 300 * SECOND;
+
+/// Hints up to this length. Envoy ignores longer ones.
+fn honoured(cap: Nanos) -> HintRule {
+    HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }
+}
 
 /// The header that carries an idempotency key.
 const KEY_HEADER: &str = "idempotency-key";

@@ -2,14 +2,17 @@ use std::collections::HashMap;
 
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::decide::RetryOn;
-use redial_core::schedule::{Backoff, HedgeRule, HintRule, TooLong};
+use redial_core::schedule::{Backoff, HedgeRule};
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
 use super::super::import::{Import, Metadata};
 use super::super::time::{self, Timeouts, std};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::{RETRIES, below, camel, field, matching, may_hold, retry_on, retry_policy};
+use super::retry_on::Dialect;
+use super::{
+    HINT_CAP, RETRIES, below, camel, field, honoured, matching, may_hold, retry_on, retry_policy,
+};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
@@ -92,7 +95,7 @@ fn threshold_into(threshold: &Cursor<'_>, limits: &mut Limits<'_>) -> Result<(),
     // tidy-allow: the name in Envoy's API
     if let Some(here) = field(threshold, "max_retries") {
         limits.retries = Retries::at_most(here.count(0..=u32::MAX)?);
-        import.kept(&here, "budget", limits.retries.describe());
+        limits.retries.note(&here, import);
     }
     if let Some(budget) = field(threshold, "retry_budget") {
         let share = field(&budget, "budget_percent").and_then(|here| here.get("value"));
@@ -100,7 +103,7 @@ fn threshold_into(threshold: &Cursor<'_>, limits: &mut Limits<'_>) -> Result<(),
         let least = field(&budget, "min_retry_concurrency");
         let least = least.map_or(Ok(RETRIES_IN_FLIGHT), |here| here.count(0..=u32::MAX))?;
         limits.retries = Retries::share(percent, least);
-        import.kept(&budget, "budget", limits.retries.describe());
+        limits.retries.note(&budget, import);
         if let Some(interval) = field(&budget, "budget_interval") {
             import.dropped(&interval, "the budget counts requests in flight");
         }
@@ -287,43 +290,46 @@ fn times(site: &Site<'_, '_>, attempts: u32, import: &mut Import<'_>) -> Result<
     Ok(draft.without_attempt_timeout().hedge(rule))
 }
 
-/// Full jitter over the sum of all doublings, by default from 25 ms up to ten times the base.
+/// Full jitter over ceilings that double, by default from 25 ms up to ten times the base. Envoy's documentation has
+/// base·(2^k − 1) instead; its code doubles.
 fn backoff(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Backoff, Problem> {
     let Some(here) = field(retry, "retry_back_off") else {
-        return Ok(Backoff::summed(std(25 * MS), std(250 * MS)));
+        return Ok(Backoff::exponential(std(25 * MS), std(250 * MS)));
     };
     let base = field(&here, "base_interval")
         .ok_or_else(|| here.problem("Envoy requires base_interval: add one, such as \"0.025s\""))?;
-    let asked = time::seconds(&base)?;
-    let base = time::whole_ms(asked);
-    let cap = field(&here, "max_interval");
-    let cap = cap.map_or(Ok(time::tenfold(base)), |cap| time::seconds(&cap))?;
-    if base == asked {
-        import.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
+    let written = time::seconds(&base)?;
+    let base = interval(written);
+    let most = field(&here, "max_interval").map(|most| time::seconds(&most)).transpose()?;
+    let cap = most.map_or_else(|| time::tenfold(base), interval);
+    if base == written && most.is_none_or(|most| most == cap) {
+        import.kept(&here, "backoff", "backoff, with full jitter over ceilings that double");
     } else {
-        import.approximated(
-            &here,
-            "backoff",
-            "backoff, rounded up to whole milliseconds, as in Envoy",
-        );
+        let text = "backoff, in whole milliseconds and at least 1ms, as in Envoy";
+        import.approximated(&here, "backoff", text);
     }
-    Ok(Backoff::summed(std(base), std(cap)))
+    Ok(Backoff::exponential(std(base), std(cap)))
+}
+
+/// An interval as Envoy reads it: rounded down to whole milliseconds, but at least one.
+fn interval(written: Nanos) -> Nanos {
+    (written / MS).max(1).saturating_mul(MS)
 }
 
 fn hint(retry: &Cursor<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let Some(here) = field(retry, "rate_limited_retry_back_off") else { return Ok(draft) };
     let cap = field(&here, "max_interval");
-    let cap = cap.map_or(Ok(300_000 * MS), |cap| time::seconds(&cap))?;
+    let cap = cap.map_or(Ok(HINT_CAP), |cap| time::seconds(&cap))?;
     let text = "hint; one above the cap is clipped here and ignored by Envoy";
     import.approximated(&here, "hint", text);
-    Ok(draft.hint(HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }))
+    Ok(draft.hint(honoured(cap)))
 }
 
 /// The retry conditions, and the requests that they apply to.
 fn on(retry: &Cursor<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let listed = field(retry, "retriable_status_codes");
     let retry_on = match field(retry, "retry_on") {
-        Some(here) => retry_on::read(&here, listed.as_ref(), false, import)?,
+        Some(here) => retry_on::read(&here, listed.as_ref(), Dialect::Envoy, import)?,
         None => {
             let text = "without retry_on Envoy retries nothing";
             import.notes.push(Note::approximated(retry.path(), text));

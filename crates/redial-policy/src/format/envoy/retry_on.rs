@@ -5,7 +5,7 @@ use redial_core::decide::{Class, RetryOn};
 use super::super::import::Import;
 use super::super::system::Advice;
 use crate::found::Note;
-use crate::rules::reading::UNKNOWN_RETRY_ON;
+use crate::rules::reading::{REFUSED_AT_START, UNKNOWN_RETRY_ON};
 use crate::source::Problem;
 use crate::suggest::did_you_mean;
 use crate::tree::Cursor;
@@ -118,27 +118,39 @@ const WORDS: [Word; 16] = [
 /// More than all tokens and statuses together.
 pub(in crate::format) const MOST_TOKENS: usize = 1000;
 
-/// The meaning of a list of tokens. Istio accepts status codes as tokens; Envoy has them in another field, `listed`.
+/// The system that a list of conditions is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::format) enum Dialect {
+    /// Ignores unknown conditions; statuses are in another field.
+    Envoy,
+    /// Rejects unknown conditions; statuses are conditions.
+    Istio,
+}
+
+/// The meaning of a list of tokens; `listed` are Envoy's statuses.
 pub(in crate::format) fn read(
     here: &Cursor<'_>,
     listed: Option<&Cursor<'_>>,
-    takes_codes: bool,
+    dialect: Dialect,
     import: &mut Import<'_>,
 ) -> Result<RetryOn, Problem> {
     let mut retry_on = RetryOn::nothing();
     let (mut kept, mut lists) = (Vec::new(), false);
     import.places.put("retry_on", import.place(here));
     let text = here.scalar()?;
+    if dialect == Dialect::Istio {
+        refuse_spaces(here, &text, import);
+    }
     let tokens = text.split(',').map(str::trim).filter(|token| !token.is_empty());
     for token in tokens.take(MOST_TOKENS) {
-        let code = token.parse().ok().filter(|code| takes_codes && (100..600).contains(code));
+        let code = token.parse().ok().filter(|code| dialect == Dialect::Istio && is_named(*code));
         if let Some(code) = code {
-            retry_on = retry_on.code(code);
+            retry_on = retry_on.code(failure(here, code)?);
             kept.push(token);
             continue;
         }
         let Some(word) = WORDS.iter().find(|word| word.token == token) else {
-            unknown(here, token, import);
+            unknown(here, token, dialect, import);
             continue;
         };
         retry_on = word.classes.iter().fold(retry_on, |all, class| all.class(*class));
@@ -158,7 +170,7 @@ pub(in crate::format) fn read(
     let Some(listed) = listed else { return Ok(retry_on) };
     if lists {
         for code in listed.list()? {
-            retry_on = retry_on.code(code.count(100..=599)? as u16);
+            retry_on = retry_on.code(failure(&code, code.count(100..=599)? as u16)?);
         }
         import.notes.push(Note::kept(listed.path(), "codes in retry_on"));
     } else {
@@ -167,9 +179,40 @@ pub(in crate::format) fn read(
     Ok(retry_on)
 }
 
-fn unknown(here: &Cursor<'_>, token: &str, import: &mut Import<'_>) {
+/// A status that can be a failure. A policy never repeats a success, so that it would be lost silently.
+fn failure(here: &Cursor<'_>, status: u16) -> Result<u16, Problem> {
+    if status >= 400 {
+        return Ok(status);
+    }
+    let problem =
+        here.problem(format_args!("{status} is not a failure, and is never retried here"));
+    Err(problem.help("list statuses from 400 to 599"))
+}
+
+/// Whether Go's `net/http`, and with it Istio, has a name for this status.
+pub(in crate::format) fn is_named(status: u16) -> bool {
+    matches!(
+        status,
+        100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=418 | 421..=426 | 428 | 429 | 431
+            | 451 | 500..=508 | 510 | 511
+    )
+}
+
+fn refuse_spaces(here: &Cursor<'_>, text: &str, import: &mut Import<'_>) {
+    let padded = |word: &str| word.is_empty() || word.trim() != word;
+    if !text.is_empty() && text.split(',').any(padded) {
+        let message = "has an empty word or a space beside a comma, so Istio rejects the object";
+        import.finding(&REFUSED_AT_START, here, message, "separate the words by single commas");
+    }
+}
+
+fn unknown(here: &Cursor<'_>, token: &str, dialect: Dialect, import: &mut Import<'_>) {
     let shown = crate::tree::Truncated(token);
-    let message = format!("{}: unknown condition `{shown}` is ignored", here.path());
+    let effect = match dialect {
+        Dialect::Envoy => "is ignored",
+        Dialect::Istio => "makes Istio reject the object",
+    };
+    let message = format!("{}: unknown condition `{shown}` {effect}", here.path());
     let known = WORDS.iter().map(|word| word.token);
     let help = did_you_mean(token, known.clone())
         .unwrap_or_else(|| format!("known conditions: {}", known.collect::<Vec<_>>().join(", ")));
@@ -247,7 +290,12 @@ pub(in crate::format) fn write(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Con
         let why = "classes of responses become HTTP statuses; gRPC codes must be listed by number";
         notes.push(Note::approximated("retry_on", why));
     }
-    let codes = all_statuses(retry_on);
+    let mut codes = all_statuses(retry_on);
+    let successes = codes.partition_point(|code| *code < 400);
+    if successes > 0 {
+        codes.drain(..successes);
+        notes.push(Note::dropped("retry_on", "statuses below 400, which are never retried here"));
+    }
     if !tokens.is_empty() || !codes.is_empty() {
         notes.push(Note::kept("retry_on", "failures before a response, and statuses"));
     }

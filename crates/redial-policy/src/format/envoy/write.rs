@@ -158,7 +158,7 @@ fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     if let Some(timeout) = timeout {
         fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
     }
-    let backoff = export::summed(policy, true, notes);
+    let backoff = export::doubling(policy, true, notes);
     let interval = [
         ("base_interval", Value::from(time::as_seconds(backoff.base))),
         ("max_interval", Value::from(time::as_seconds(backoff.cap))),

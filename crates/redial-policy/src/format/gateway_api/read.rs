@@ -10,7 +10,7 @@ use super::super::envoy::retry_on::{TRANSPORT, TRANSPORT_NOTE};
 use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
-use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
+use super::{COUNTS_REQUESTS, GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
@@ -54,7 +54,8 @@ struct Bound<'a> {
 
 fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
     let Some(here) = object.top.at(&["spec", "retryConstraint"]) else { return Ok(None) };
-    let mut notes = vec![Note::kept(here.path(), "budget.window: ratio, ttl and floor")];
+    let text = format!("budget.window: ratio, ttl and floor; {COUNTS_REQUESTS}");
+    let mut notes = vec![Note::approximated(here.path(), text)];
     let percent = here.at(&["budget", "percent"]);
     let percent = percent.map_or(Ok(20), |here| here.count(0..=100))?;
     let interval = here.at(&["budget", "interval"]);
@@ -149,7 +150,7 @@ fn own(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
         import.approximated(&base, "backoff", text);
     }
     import.unknown_but(retry, &["attempts", "codes", "backoff"]);
-    let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
+    let backoff = Backoff::exponential(std(backoff), std(time::tenfold(backoff)));
     Ok(Draft::bare(attempts).retry_on(on).backoff(backoff))
 }
 

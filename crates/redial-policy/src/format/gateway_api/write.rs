@@ -1,8 +1,9 @@
-use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
+use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::{DurationText, MS, NEVER, Nanos, Policy, Rate};
 
 use super::super::envoy::retry_on::{TRANSPORT, all_statuses};
 use super::super::{Written, export, kube, time};
+use super::COUNTS_REQUESTS;
 use crate::file::{File, Named, Route};
 use crate::found::Note;
 use crate::source::Problem;
@@ -170,19 +171,13 @@ fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
     // Without a floor, 0% would allow no retries.
     let least = if budget.floor.count == 0 { 1.0 } else { 0.0 };
     let percent = (budget.ratio * 100.0 + 1e-9).floor().max(least);
-    let (floor, is_exact) = rate(budget.floor);
+    let floor = rate(budget.floor);
     let ttl = time::whole_ms(budget.ttl);
-    let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
-    let is_same = (percent - budget.ratio * 100.0).abs() < 1e-6 && ttl == budget.ttl;
-    notes.push(if is_same && is_exact && is_plain {
-        Note::kept("budget.window", "retryConstraint")
-    } else {
-        let text = format!(
-            "retryConstraint: {percent}% of the requests in {}, at least {floor}",
-            DurationText(ttl)
-        );
-        Note::approximated("budget.window", text)
-    });
+    let text = format!(
+        "retryConstraint: {percent}% of the requests in {}, at least {floor}; {COUNTS_REQUESTS}",
+        DurationText(ttl)
+    );
+    notes.push(Note::approximated("budget.window", text));
     let share =
         [("percent", Value::from(percent as u32)), ("interval", Value::from(time::as_parts(ttl)))];
     let least =
@@ -190,16 +185,16 @@ fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
     Value::table([("budget", Value::table(share)), ("minRetryRate", Value::table(least))])
 }
 
-/// The floor in the API, and whether it is exact. A floor of zero becomes one per hour, because the default is ten per
+/// The floor in the API. A floor of zero becomes one per hour, because the default is ten per
 /// second.
-fn rate(floor: Rate) -> (Rate, bool) {
+fn rate(floor: Rate) -> Rate {
     if floor.count == 0 {
-        return (Rate { count: 1, per: HOUR }, false);
+        return Rate { count: 1, per: HOUR };
     }
     if (1_000 * MS..=HOUR).contains(&floor.per) && floor.per == time::whole_ms(floor.per) {
-        return (floor, true);
+        return floor;
     }
     let per = if floor.per < HOUR { 1_000 * MS } else { HOUR };
     let count = u128::from(floor.count) * u128::from(per) / u128::from(floor.per.max(1));
-    (Rate { count: count.clamp(1, 1_000_000) as u32, per }, false)
+    Rate { count: count.clamp(1, 1_000_000) as u32, per }
 }

@@ -4,6 +4,8 @@
 mod read;
 mod write;
 
+use redial_core::admit::budget::{Budget, ThrottlingBudget};
+
 use super::system::{Advice, System, Words};
 use super::time;
 use crate::tree::Node;
@@ -24,11 +26,29 @@ pub(super) static SYSTEM: System = System {
         ("budget", "retryThrottling"),
         ("retry_on", "retryableStatusCodes"),
     ]),
+    names: &[
+        "methodConfig",
+        "retryPolicy",
+        "hedgingPolicy",
+        "maxAttempts",
+        "initialBackoff",
+        "maxBackoff",
+        "backoffMultiplier",
+        "retryableStatusCodes",
+        "retryThrottling",
+        "maxTokens",
+        "tokenRatio",
+        "hedgingDelay",
+        "nonFatalStatusCodes",
+        "timeout",
+    ],
     duration: |_, nanos| time::as_seconds(nanos),
     counts_retries: false,
     advice: Advice {
         add_budget: Some("set `retryThrottling` to `{\"maxTokens\": 10, \"tokenRatio\": 0.1}`"),
         client_errors: |_| "",
+        added_budget: || Some(Budget::Throttling(ThrottlingBudget::new(10, 0.1))),
+        names_requests: false,
         ..Advice::NONE
     },
 };
@@ -49,3 +69,6 @@ const MOST_ATTEMPTS: u32 = 5;
 
 /// The relative jitter of every wait, applied after the cap.
 const JITTER: f64 = 0.2;
+
+/// The largest growth of a policy. gRPC has no limit.
+const MOST_GROWTH: f64 = 1000.0;

@@ -4,17 +4,18 @@ use std::time::Duration;
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HedgeRule, Jitter};
-use redial_core::{Draft, LONGEST, Nanos, parse_duration};
+use redial_core::{Draft, LONGEST, MS, Nanos, SECOND};
 
 use super::super::import::{HEDGE_AFTER_FAILURE, Import, Metadata};
 use super::super::{Format, exactly};
 use super::{
-    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
+    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, MOST_GROWTH, RESOURCE_EXHAUSTED,
+    UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{Route, Setting};
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
-use crate::rules::reading::SILENTLY_CLAMPED;
+use crate::rules::reading::{REFUSED_AT_START, SILENTLY_CLAMPED};
 use crate::source::Problem;
 use crate::tree::{Cursor, Value};
 
@@ -33,7 +34,9 @@ fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
         self::throttling(here, &mut Import::new(document, here))?;
     }
     let (mut names, mut reported) = (HashSet::new(), false);
-    let Some(methods) = top.get("methodConfig") else { return Ok(()) };
+    let Some(methods) = top.get("methodConfig") else {
+        return throttling.map_or(Ok(()), |here| only_throttling(document, &here, reading));
+    };
     for method in methods.list()? {
         let mut import = Import::new(document, &method);
         let (name, routes) = routes(&method, &mut names, &mut import)?;
@@ -50,12 +53,26 @@ fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
     Ok(())
 }
 
+/// A service config without methods: a bucket for retries that other configs of the channel may add.
+fn only_throttling(
+    document: &Document,
+    here: &Cursor<'_>,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let mut import = Import::new(document, here);
+    let budget = Budget::Throttling(throttling(here, &mut import)?);
+    import.unknown_but(here, &["maxTokens", "tokenRatio"]);
+    let text = "attempts = 1: without a retryPolicy nothing is retried";
+    import.notes.push(Note::approximated(here.path(), text));
+    let (name, setting) = ("default".to_owned(), Setting::default());
+    let metadata = Metadata { format: Format::Grpc, name, routes: Vec::new(), setting };
+    import.finish(Draft::bare(1).budget(budget), metadata, reading);
+    Ok(())
+}
+
 /// The token bucket of all methods of a server.
 fn throttling(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<ThrottlingBudget, Problem> {
-    let field = |name: &str| {
-        here.get(name).ok_or_else(|| here.problem(format_args!("missing field `{name}`")))
-    };
-    let (tokens, ratio) = (field("maxTokens")?, field("tokenRatio")?);
+    let [tokens, ratio] = required(here, ["maxTokens", "tokenRatio"])?;
     let capacity = tokens.count(1..=1000)?;
     import.places.put("budget", import.place(here));
     import.kept(&tokens, "budget.throttling.capacity", "budget.throttling.capacity");
@@ -160,17 +177,25 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
         "perAttemptRecvTimeout",
     ];
     import.unknown_but(retry, &known);
-    let field = |name: &str| {
-        retry.get(name).ok_or_else(|| retry.problem(format_args!("missing field `{name}`")))
-    };
-    let attempts = attempts(&field("maxAttempts")?, "retryPolicy", import)?;
-    let (initial, most) = (field("initialBackoff")?, field("maxBackoff")?);
-    let (base, cap) = (duration(&initial)?, duration(&most)?);
-    let multiplier = field("backoffMultiplier")?;
-    let factor = multiplier.number()?;
-    if factor <= 0.0 {
-        return Err(multiplier.problem(format_args!("must be above 0, but is {factor}")));
+    let [most, initial, longest, multiplier, codes] = required(
+        retry,
+        [
+            "maxAttempts",
+            "initialBackoff",
+            "maxBackoff",
+            "backoffMultiplier",
+            "retryableStatusCodes",
+        ],
+    )?;
+    let attempts = attempts(&most, "retryPolicy", import)?;
+    let (base, cap) = (duration(&initial)?, duration(&longest)?);
+    for (here, nanos) in [(&initial, base), (&longest, cap)] {
+        if nanos < MS {
+            let message = "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
+            import.finding(&REFUSED_AT_START, here, message, "write at least \"0.001s\"");
+        }
     }
+    let factor = factor(&multiplier, import)?;
     if base > cap {
         let text = "backoff.base = maxBackoff, because no wait is longer";
         import.approximated(&initial, "backoff.base", text);
@@ -179,8 +204,7 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     }
     let text =
         "backoff.cap; gRPC adds its jitter of 20% after the cap, and here no wait exceeds the cap";
-    import.approximated(&most, "backoff.cap", text);
-    import.kept(&multiplier, "backoff.growth.exponential", "backoff.growth");
+    import.approximated(&longest, "backoff.cap", text);
     let backoff = Backoff {
         growth: Growth::Exponential(factor),
         base: base.min(cap),
@@ -188,7 +212,7 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
         jitter: Jitter::Around(JITTER),
         clip: false,
     };
-    let retry_on = statuses(&field("retryableStatusCodes")?, import)?;
+    let retry_on = statuses(&codes, import)?;
     let mut draft =
         Draft::bare(attempts).backoff(backoff).hint(exactly(LONGEST)).retry_on(retry_on);
     if let Some(here) = retry.get("perAttemptRecvTimeout") {
@@ -199,11 +223,39 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     Ok(draft)
 }
 
+/// These fields, or a problem that names all missing ones.
+fn required<'a, const N: usize>(
+    here: &Cursor<'a>,
+    names: [&str; N],
+) -> Result<[Cursor<'a>; N], Problem> {
+    here.table()?;
+    let missing: Vec<_> = names.iter().filter(|name| here.get(name).is_none()).copied().collect();
+    let what = if missing.len() == 1 { "missing field" } else { "missing fields" };
+    let problem = || here.problem(format_args!("{what} `{}`", missing.join("`, `")));
+    let found: Vec<_> = names.iter().filter_map(|name| here.get(name)).collect();
+    found.try_into().map_err(|_| problem())
+}
+
+/// The multiplier. gRPC accepts any above 0.
+fn factor(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<f64, Problem> {
+    let field = "backoff.growth.exponential";
+    let written = here.number()?;
+    if written <= 0.0 {
+        return Err(here.problem(format_args!("must be above 0, but is {written}")));
+    }
+    let factor = written.clamp(1.0, MOST_GROWTH);
+    if factor.to_bits() == written.to_bits() {
+        import.kept(here, field, "backoff.growth");
+    } else {
+        let text = format!("{field} = {factor}: a policy has 1 to {MOST_GROWTH}");
+        import.approximated(here, field, text);
+    }
+    Ok(factor)
+}
+
 fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
     import.unknown_but(hedging, &["maxAttempts", "hedgingDelay", "nonFatalStatusCodes"]);
-    let Some(most) = hedging.get("maxAttempts") else {
-        return Err(hedging.problem("missing field `maxAttempts`"));
-    };
+    let [most] = required(hedging, ["maxAttempts"])?;
     let attempts = attempts(&most, "hedgingPolicy", import)?;
     let written = hedging.get("hedgingDelay");
     let delay = written.as_ref().map_or(Ok(0), seconds)?;
@@ -260,14 +312,16 @@ fn statuses(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Probl
             .problem("must not be empty")
             .help("add a status, such as \"UNAVAILABLE\""));
     }
-    if here.items().any(|status| status.node.text().is_none_or(|name| name != name.to_uppercase()))
-    {
-        let text = "retry_on; clients in C++ and Python accept only names in upper case, and reject the config";
-        import.approximated(here, "retry_on", text);
-    } else {
-        let text = "retry_on: classes that mean exactly these statuses, or else their numbers";
-        import.kept(here, "retry_on", text);
+    let is_name =
+        |status: &Cursor<'_>| status.node.text().is_some_and(|name| name == name.to_uppercase());
+    if let Some(other) = here.items().find(|status| !is_name(status)) {
+        let message = "is not a name in upper case, so clients of the C++ core (C++, Python, Ruby, PHP, Objective-C) reject \
+                       the config; those in Go and Java accept numbers";
+        let help = "write names such as \"UNAVAILABLE\"";
+        import.finding(&REFUSED_AT_START, &other, message, help);
     }
+    let text = "retry_on: classes that mean exactly these statuses, or else their numbers";
+    import.kept(here, "retry_on", text);
     Ok(failures(&codes))
 }
 
@@ -294,20 +348,29 @@ fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     }
 }
 
-/// Seconds such as `0.1s` or `.5s`, down to a nanosecond.
+/// The longest duration of protobuf in seconds: about 10,000 years.
+const MOST_SECONDS: u64 = 315_576_000_000;
+
+/// Seconds such as `0.1s` or `.5s`, down to a nanosecond. One that is longer than any of a policy is as long as that.
 fn seconds(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     let help = "write seconds as a string: \"0.1s\"";
-    let text = here.scalar()?;
-    let seconds = text.strip_suffix('s').filter(|digits| {
-        digits.ends_with(|c: char| c.is_ascii_digit())
-            && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    });
-    let seconds = seconds.filter(|_| here.node.text().is_some()).ok_or_else(|| {
-        here.problem(format_args!("must end in `s`, but is {}", here.node.value)).help(help)
-    })?;
-    let zero = if seconds.starts_with('.') { "0" } else { "" };
-    match parse_duration(&format!("{zero}{seconds}s")) {
-        Ok(nanos) if nanos <= LONGEST => Ok(nanos),
-        _ => Err(here.problem(format_args!("invalid duration {}", here.node.value)).help(help)),
+    let wrong =
+        |why: &str| here.problem(format_args!("{why}, but is {}", here.node.value)).help(help);
+    let text = here.node.text().ok_or_else(|| wrong("must be text"))?;
+    let number = text.strip_suffix('s').ok_or_else(|| wrong("must end in `s`"))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.is_empty() || fraction.len() > 9 {
+        return Err(wrong("must be digits, at most nine of them after a dot, and `s`"));
     }
+    let whole = match whole {
+        "" if number.is_empty() => return Err(wrong("must have digits before `s`")),
+        "" => 0,
+        whole => whole.parse().unwrap_or(u64::MAX),
+    };
+    if whole > MOST_SECONDS {
+        return Err(wrong(&format!("must be at most {MOST_SECONDS}s")));
+    }
+    let fraction: u64 = format!("{fraction:0<9}").parse().unwrap_or_default();
+    Ok(whole.saturating_mul(SECOND).saturating_add(fraction).min(LONGEST))
 }

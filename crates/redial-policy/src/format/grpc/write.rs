@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Growth, HintRule, Jitter};
-use redial_core::{NEVER, Nanos, Policy};
+use redial_core::{MS, NEVER, Nanos, Policy};
 
 use super::super::export::{dropped, hedge_delay, hedges_instead, safety};
 use super::super::{Written, policies};
@@ -158,16 +158,22 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let factor = match backoff.growth {
         Growth::Exponential(factor) => factor,
         Growth::Constant => 1.0,
-        Growth::Linear | Growth::Summed => 2.0,
+        Growth::Linear => 2.0,
     };
     match backoff.growth {
         Growth::Exponential(_) => notes.push(Note::kept("backoff.growth", "backoffMultiplier")),
         Growth::Constant => notes.push(Note::kept("backoff.growth", "backoffMultiplier = 1")),
-        Growth::Linear | Growth::Summed => {
+        Growth::Linear => {
             notes.push(Note::approximated("backoff.growth", "backoffMultiplier = 2"));
         }
     }
-    notes.push(Note::kept("backoff.base", "initialBackoff"));
+    // Clients of the C++ core reject less.
+    let (base, cap) = (backoff.base.max(MS), backoff.cap.max(MS));
+    notes.push(if base == backoff.base {
+        Note::kept("backoff.base", "initialBackoff")
+    } else {
+        Note::approximated("backoff.base", "initialBackoff = 1ms, the least of some clients")
+    });
     notes.push(Note::approximated("backoff.cap", "maxBackoff; gRPC's jitter can exceed it by 20%"));
     if backoff.jitter != Jitter::Around(JITTER) {
         notes.push(Note::approximated("backoff.jitter", "gRPC's jitter is always ±20%"));
@@ -176,8 +182,8 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let names = codes.into_iter().map(|code| Value::from(GRPC_STATUSES[usize::from(code)]));
     Some(Value::table([
         ("maxAttempts", policy.attempts().min(MOST_ATTEMPTS).into()),
-        ("initialBackoff", seconds(backoff.base)),
-        ("maxBackoff", seconds(backoff.cap)),
+        ("initialBackoff", seconds(base)),
+        ("maxBackoff", seconds(cap)),
         ("backoffMultiplier", factor.into()),
         ("retryableStatusCodes", Value::list(names)),
     ]))

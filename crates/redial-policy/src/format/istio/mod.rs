@@ -4,6 +4,8 @@
 mod read;
 mod write;
 
+use redial_core::admit::budget::{Budget, InflightBudget};
+
 use super::envoy::retry_on;
 use super::system::{Advice, System, Words};
 use super::{kube, time};
@@ -25,10 +27,26 @@ pub(super) static SYSTEM: System = System {
         ("budget", "trafficPolicy.retryBudget"),
         ("retry_on", "retries.retryOn"),
     ]),
+    names: &[
+        "retries",
+        "attempts",
+        "perTryTimeout",
+        "retryOn",
+        "timeout",
+        "trafficPolicy",
+        "retryBudget",
+        "percent",
+        "minRetryConcurrency",
+        "connectionPool",
+        "http1MaxPendingRequests",
+        "http2MaxRequests",
+        "connectTimeout",
+    ],
     duration: |_, nanos| time::as_unit(nanos),
     counts_retries: true,
     advice: Advice {
         add_budget: Some("set `trafficPolicy.retryBudget` to `{percent: 10}`"),
+        added_budget: || Some(Budget::Inflight(InflightBudget::new(0.1, 3))),
         client_errors: retry_on::client_errors,
         defaulted,
         ..Advice::NONE

@@ -1,13 +1,12 @@
 use std::collections::HashMap;
 
-use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
 use super::super::envoy::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::super::envoy::retry_on;
+use super::super::envoy::retry_on::{self, Dialect};
 use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
@@ -15,6 +14,7 @@ use super::{GROUP, RETRIES_IN_FLIGHT, RULE, SERVICE};
 use crate::file::{Queue, Route, Setting};
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
+use crate::rules::reading::REFUSED_AT_START;
 use crate::source::Problem;
 use crate::tree::Cursor;
 
@@ -43,14 +43,19 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
 }
 
-fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
-    let mut limits = Limits {
-        import: Import::new(object.document, &object.top),
+/// The limits of a host that no rule sets. A host without any rule has them too.
+fn defaults(import: Import<'_>) -> Limits<'_> {
+    Limits {
+        import,
         retries: Retries::Unbounded,
         connect_timeout: CONNECT_TIMEOUT,
         concurrency: None,
         queue: Some(Queue::Unbounded),
-    };
+    }
+}
+
+fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
+    let mut limits = defaults(Import::new(object.document, &object.top));
     let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return Ok(limits) };
     let import = &mut limits.import;
     let pool = policy.get("connectionPool");
@@ -63,7 +68,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
     };
     if let Some((here, most)) = count(RETRIES_IN_FLIGHT)? {
         limits.retries = Retries::at_most(most);
-        import.kept(&here, "budget", limits.retries.describe());
+        limits.retries.note(&here, import);
     }
     if let Some((here, most)) = count("http2MaxRequests")? {
         limits.concurrency = Some(most).filter(|most| *most < HUGE);
@@ -74,6 +79,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
         import.kept(&here, "setting.queue", "setting.queue");
     }
     if let Some(here) = pool.as_ref().and_then(|pool| pool.at(&["tcp", "connectTimeout"])) {
+        refuse_duration(&here, import)?;
         limits.connect_timeout = time::above_zero(&here, time::units(&here)?)?;
         import.kept(&here, "connect_timeout", "connect_timeout");
     }
@@ -83,7 +89,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
         let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX))?;
         let least = if least == 0 { 3 } else { least };
         limits.retries = Retries::share(percent, least);
-        import.kept(&budget, "budget", limits.retries.describe());
+        limits.retries.note(&budget, import);
         import.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
     }
     Ok(limits)
@@ -116,6 +122,9 @@ fn found<'a>(
         default: NEVER,
         read: time::units,
     };
+    for here in timeouts.call.iter().chain(&timeouts.attempt) {
+        refuse_duration(here, &mut import)?;
+    }
     let draft = timeouts.apply(draft, &mut import)?;
     let name = route.get("name").and_then(|name| name.node.text());
     let name = name.unwrap_or(object.name).to_owned();
@@ -127,9 +136,11 @@ fn found<'a>(
             (limits.apply(draft), limits.queue)
         }
         None => {
-            let text = "no DestinationRule found: no bound on retries in flight";
+            let text = "no DestinationRule found: its defaults, which bound neither retries in flight nor the queue";
             import.notes.push(Note::approximated(host.path(), text));
-            (draft.budget(Budget::None), None)
+            let limits =
+                Limits { connect_timeout: NEVER, ..defaults(Import::new(object.document, route)) };
+            (limits.apply(draft), limits.queue)
         }
     };
     let setting = Setting { queue, ..Setting::default() };
@@ -147,8 +158,9 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
         let text = "without attempts, nothing is retried";
         import.notes.push(Note::approximated(retries.path(), text));
     }
+    refuse_without_attempts(retries, attempts, import);
     let on = match retries.get("retryOn") {
-        Some(here) => retry_on::read(&here, None, true, import)?,
+        Some(here) => retry_on::read(&here, None, Dialect::Istio, import)?,
         None if attempts > 1 => {
             let text = "no retryOn: the mesh's default; before Istio 1.24, 503 was retried too, and 425 is retried here";
             import.notes.push(Note::approximated(retries.path(), text));
@@ -157,8 +169,9 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
         None => RetryOn::nothing(),
     };
     let base = retries.get("backoff");
-    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
+    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?.max(MS);
     if let Some(base) = base {
+        refuse_duration(&base, import)?;
         import.kept(&base, "backoff", "backoff.base; the cap is ten times the base");
     }
     for name in ["retryRemoteLocalities", "retryIgnorePreviousHosts"] {
@@ -170,6 +183,30 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
     Ok(Draft::bare(attempts).retry_on(on).backoff(from(backoff)))
 }
 
+/// Without retries, Istio allows no other field of `retries`.
+fn refuse_without_attempts(retries: &Cursor<'_>, attempts: u32, import: &mut Import<'_>) {
+    let is_set = |here: &Cursor<'_>| here.node.text() != Some("");
+    let other = FIELDS[1..].iter().find_map(|name| retries.get(name).filter(is_set));
+    if let Some(other) = other.filter(|_| attempts == 1) {
+        let message = "is set without retries, so Istio rejects the object";
+        let help =
+            "remove every field of `retries` except `attempts: 0`, or set `attempts` above 0";
+        import.finding(&REFUSED_AT_START, &other, message, help);
+    }
+}
+
+/// Reports a duration that Istio rejects. The text must be one.
+fn refuse_duration(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<(), Problem> {
+    let nanos = time::units(here)?;
+    if nanos < MS || nanos % MS != 0 {
+        let message = "must be whole milliseconds and at least 1ms, or Istio rejects the object";
+        let help = format!("write {}, or remove it", time::as_unit(nanos.max(MS)));
+        import.finding(&REFUSED_AT_START, here, message, help);
+    }
+    Ok(())
+}
+
+/// All fields of `retries`; the first one is required by the others.
 const FIELDS: [&str; 6] = [
     "attempts",
     "perTryTimeout",
@@ -181,7 +218,7 @@ const FIELDS: [&str; 6] = [
 
 /// Envoy's backoff with this base.
 fn from(base: Nanos) -> Backoff {
-    Backoff::summed(std(base), std(time::tenfold(base)))
+    Backoff::exponential(std(base), std(time::tenfold(base)))
 }
 
 /// connect-failure, refused-stream, unavailable and cancelled; until Istio 1.24 also 503.

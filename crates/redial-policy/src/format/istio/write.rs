@@ -1,7 +1,7 @@
 use redial_core::Policy;
 
 use super::super::envoy::limits::{Retries, percent};
-use super::super::envoy::retry_on;
+use super::super::envoy::retry_on::{self, Conditions};
 use super::super::{Written, export, kube, time};
 use super::RETRIES_IN_FLIGHT;
 use crate::file::{File, Named, Route};
@@ -95,13 +95,7 @@ fn matching(route: &Route) -> Option<Value> {
 
 /// `timeout` and `retries`.
 fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Value)> {
-    let mut fields = Vec::new();
-    if let Some(deadline) = export::limit("deadline", policy.deadline_nanos(), notes) {
-        fields.push(("timeout", Value::from(time::as_unit(deadline))));
-    }
-    let conditions = retry_on::write(policy.retry_on(), notes);
-    let tokens = conditions.tokens.into_iter().map(str::to_owned);
-    let tokens: Vec<_> = tokens.chain(conditions.codes.iter().map(u16::to_string)).collect();
+    let tokens = conditions(policy, notes);
     let retries = if tokens.is_empty() {
         notes.push(Note::approximated(
             "retry_on",
@@ -112,18 +106,41 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
         policy.attempts() - 1
     };
     notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
+    let mut fields = Vec::new();
     let mut retry = vec![("attempts", Value::from(retries))];
-    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes) {
-        retry.push(("perTryTimeout", Value::from(time::as_unit(timeout))));
-    }
-    if !tokens.is_empty() {
+    let mut timeout = export::limit("deadline", policy.deadline_nanos(), notes);
+    let attempt = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
+    if retries == 0 {
+        // Istio rejects every other field of `retries`; the timeout of the only attempt is that of the call.
+        timeout = timeout.into_iter().chain(attempt).min();
+        notes.push(Note::dropped("backoff", "nothing is retried"));
+    } else {
+        retry.extend(attempt.map(|it| ("perTryTimeout", Value::from(time::as_unit(it)))));
         retry.push(("retryOn", Value::from(tokens.join(","))));
+        let backoff = export::doubling(policy, false, notes);
+        retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
     }
-    let backoff = export::summed(policy, false, notes);
-    retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
+    fields.extend(timeout.map(|timeout| ("timeout", Value::from(time::as_unit(timeout)))));
     fields.push(("retries", Value::table(retry)));
     notes.push(export::safety());
     fields
+}
+
+/// The words and statuses of `retryOn`. Istio rejects statuses without a name.
+fn conditions(policy: &Policy, notes: &mut Vec<Note>) -> Vec<String> {
+    let Conditions { tokens, codes } = retry_on::write(policy.retry_on(), notes);
+    let (named, unnamed): (Vec<_>, Vec<_>) = codes
+        .into_iter()
+        .map(|code| (retry_on::is_named(code), code))
+        .partition(|(named, _)| *named);
+    for (_, code) in unnamed {
+        notes.push(Note::dropped(
+            "retry_on",
+            format!("{code}: Istio rejects a status without a name"),
+        ));
+    }
+    let codes = named.into_iter().map(|(_, code)| code.to_string());
+    tokens.into_iter().map(str::to_owned).chain(codes).collect()
 }
 
 fn traffic_policy(file: &File, named: &Named, notes: &mut Vec<Note>) -> Value {

@@ -6,6 +6,7 @@ mod write;
 
 use super::system::{Advice, System, Words};
 use super::{kube, time};
+use crate::found::Places;
 use crate::tree::{Cursor, Node};
 
 pub(super) static SYSTEM: System = System {
@@ -22,6 +23,17 @@ pub(super) static SYSTEM: System = System {
         ("budget", "spec.retryBudget"),
         ("retry_on", "retry.linkerd.io/http"),
     ]),
+    names: &[
+        "retry.linkerd.io/http",
+        "retry.linkerd.io/grpc",
+        "retry.linkerd.io/limit",
+        "retry.linkerd.io/timeout",
+        "timeout.linkerd.io/request",
+        "isRetryable",
+        "retryBudget",
+        "retryRatio",
+        "minRetriesPerSecond",
+    ],
     duration: |_, nanos| time::as_unit(nanos),
     counts_retries: true,
     advice: Advice {
@@ -29,6 +41,7 @@ pub(super) static SYSTEM: System = System {
             "annotations have no budget: use a ServiceProfile, which has `spec.retryBudget` and replaces them",
         ),
         uncapped_attempts: ", in annotations instead of the ServiceProfile, which has no such field",
+        lacks,
         ..Advice::NONE
     },
 };
@@ -42,6 +55,18 @@ const CARRIERS: [(&str, &[&str]); 3] = [
     ("policy.linkerd.io/", &["HTTPRoute"]),
 ];
 const RETRY: &str = "retry.linkerd.io/";
+
+/// The field that makes a route of a profile retry. The places of its policy have it, and those of annotations do not.
+const RETRYABLE: &str = "isRetryable";
+
+/// A profile has no fields for single attempts, and annotations have none for a budget.
+fn lacks(places: &Places, path: &str) -> bool {
+    match path {
+        "budget" => !places.has(RETRYABLE),
+        "attempts" | "attempt_timeout" => places.has(RETRYABLE),
+        _ => false,
+    }
+}
 
 fn recognises(node: &Node) -> bool {
     let carries = CARRIERS.iter().any(|(group, kinds)| kube::is(node, group, kinds));

@@ -10,7 +10,7 @@ use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
 use super::super::{Format, MOST_ATTEMPTS, gateway_api};
-use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, first_retry};
+use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, RETRYABLE, first_retry};
 use crate::file::{Route, Setting};
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
@@ -191,13 +191,14 @@ fn profile_route(
     route: &Cursor<'_>,
     reading: &mut Reading,
 ) -> Result<(), Problem> {
-    let Some(retryable) = route.get("isRetryable") else { return Ok(()) };
+    let Some(retryable) = route.get(RETRYABLE) else { return Ok(()) };
     if !retryable.boolean()? {
         return Ok(());
     }
     let mut import = Import::new(object.document, route);
     let text = "only the budget bounds the attempts of a request, and there are no waits";
     import.approximated(&retryable, "attempts", text);
+    import.places.put(RETRYABLE, import.place(&retryable));
     let call = route.get("timeout");
     let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
     let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut import)?;

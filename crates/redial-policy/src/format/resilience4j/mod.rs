@@ -6,7 +6,8 @@ mod leaves;
 mod read;
 mod write;
 
-use redial_core::{DurationText, MS, Nanos, SECOND};
+use redial_core::schedule::{Backoff, Growth, Jitter};
+use redial_core::{DurationText, LONGEST, MS, Nanos, SECOND};
 
 use super::system::{Advice, System, Words};
 use crate::inputs::{Language, assigned};
@@ -21,17 +22,30 @@ pub(super) static SYSTEM: System = System {
     language: |text| assigned(text).map(|_| Language::Properties),
     words: Words::Names(&[
         ("attempts", "maxAttempts"),
+        ("attempt_timeout", "timelimiter.timeoutDuration"),
         ("backoff.base", "waitDuration"),
         ("backoff.cap", "exponentialMaxWaitDuration"),
         ("backoff.jitter", "enableRandomizedWait"),
         ("retry_on", "retryExceptions"),
         ("breaker.lookback.time", "slidingWindowSize"),
     ]),
+    names: &[
+        "retry",
+        "instances",
+        "configs",
+        "circuitbreaker",
+        "timelimiter",
+        "ratelimiter",
+        "bulkhead",
+    ],
     duration,
     counts_retries: false,
     advice: Advice {
         add_jitter: Some("set `enableRandomizedWait` to true"),
         full_jitter: Some("set `randomizedWaitFactor` to 1.0"),
+        with_jitter: |backoff| Some(around(backoff)),
+        with_full_jitter: |backoff| Some(fully_around(backoff)),
+        names_requests: false,
         ..Advice::NONE
     },
 };
@@ -49,6 +63,22 @@ const WAIT: Nanos = 500 * MS;
 /// The default multiplier, and the default relative jitter, where these are enabled.
 const MULTIPLIER: f64 = 1.5;
 const RANDOM: f64 = 0.5;
+
+/// The waits with the default factor: a constant wait can then exceed its base.
+fn around(backoff: &Backoff) -> Backoff {
+    let above = |time: Nanos| time.saturating_add((time as f64 * RANDOM).ceil() as Nanos);
+    let is_constant = backoff.growth == Growth::Constant;
+    let cap = if is_constant { above(backoff.base).min(LONGEST) } else { backoff.cap };
+    Backoff { cap, clip: !is_constant, ..backoff.jitter(Jitter::Around(RANDOM)) }
+}
+
+/// The waits with a factor of 1, which is anything from zero to twice the wait.
+fn fully_around(backoff: &Backoff) -> Backoff {
+    let base = backoff.base.saturating_mul(2).min(LONGEST);
+    let is_constant = backoff.growth == Growth::Constant;
+    let (base, cap) = if is_constant { (base, base) } else { (base.min(backoff.cap), backoff.cap) };
+    Backoff { base, cap, clip: false, ..backoff.jitter(Jitter::Full) }
+}
 
 fn duration(path: &str, nanos: Nanos) -> String {
     match path {

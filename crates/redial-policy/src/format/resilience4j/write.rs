@@ -78,7 +78,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
     let factor = match backoff.growth {
         Growth::Constant => None,
         Growth::Exponential(factor) => Some(factor),
-        Growth::Linear | Growth::Summed => Some(2.0),
+        Growth::Linear => Some(2.0),
     };
     if let Some(factor) = factor {
         fields.push(("enableExponentialBackoff", true.into()));
@@ -89,7 +89,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
         fields.push(("enableRandomizedWait", true.into()));
         fields.push(("randomizedWaitFactor", random.into()));
     }
-    notes.push(if matches!(backoff.growth, Growth::Linear | Growth::Summed) {
+    notes.push(if matches!(backoff.growth, Growth::Linear) {
         Note::approximated("backoff.growth", "exponentialBackoffMultiplier = 2")
     } else {
         Note::kept("backoff.growth", "enableExponentialBackoff and its multiplier")

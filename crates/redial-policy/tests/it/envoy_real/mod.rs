@@ -4,6 +4,7 @@
 
 mod proxy;
 mod upstream;
+mod waits;
 
 use std::time::Duration;
 
@@ -100,6 +101,9 @@ fn cases() -> Vec<Case> {
         case("reset-not-listed", on(RetryOn::nothing().code(503)), "GET /reset", "reset"),
         case("hang", on(transport).attempt_timeout(ms(200)), "GET /hang", "timeout"),
         case("success", draft(4), "GET /200", "200"),
+        case("cancelled", on(RetryOn::nothing().code(1)), "GET /grpc-1", "grpc:1"),
+        case("cancelled-not-listed", on(RetryOn::nothing().code(14)), "GET /grpc-1", "grpc:1"),
+        case("unavailable", on(RetryOn::nothing().code(14)), "GET /grpc-14", "grpc:14"),
         case("bounded", draft(4).budget(in_flight), "GET /503", "503"),
         Case { safety: Safety::Unsafe, ..post },
     ]

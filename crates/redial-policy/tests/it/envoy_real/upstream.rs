@@ -1,12 +1,14 @@
-//! A server that fails as the path of a request determines, and counts requests by host.
+//! A server that fails as the path of a request determines, and notes requests by host.
+#![allow(clippy::disallowed_methods, reason = "measures another process")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Instant;
 
-/// Answers `/503` with that status, closes the connection at `/reset`, never answers `/hang`. At `/together` the first
+/// Answers `/503` with that status and `/grpc-14` with that gRPC code, closes the connection at `/reset`, never answers `/hang`. At `/together` the first
 /// requests wait for each other and fail together; later ones fail after enough calls have ended.
 pub(super) struct Upstream {
     port: u16,
@@ -23,7 +25,7 @@ struct State {
 
 #[derive(Default)]
 struct Counts {
-    seen: HashMap<String, usize>,
+    seen: HashMap<String, Vec<Instant>>,
     arrived: usize,
     ended: usize,
     released: bool,
@@ -54,7 +56,12 @@ impl Upstream {
 
     /// The number of requests for this host so far.
     pub(super) fn seen(&self, host: &str) -> usize {
-        self.state.counts.lock().unwrap().seen.get(host).copied().unwrap_or(0)
+        self.times(host).len()
+    }
+
+    /// When the requests for this host arrived.
+    pub(super) fn times(&self, host: &str) -> Vec<Instant> {
+        self.state.counts.lock().unwrap().seen.get(host).cloned().unwrap_or_default()
     }
 
     /// A client has its response. After `enough` of them, retries get theirs.
@@ -71,14 +78,18 @@ impl State {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut writer = stream;
         while let Some((path, host)) = request(&mut reader) {
-            *self.counts.lock().unwrap().seen.entry(host).or_default() += 1;
+            let now = Instant::now();
+            self.counts.lock().unwrap().seen.entry(host).or_default().push(now);
+            let code = path.strip_prefix("/grpc-");
             let status = match path.as_str() {
                 "/reset" => return,
                 "/hang" => continue,
                 "/together" => self.wait(),
+                _ if code.is_some() => 200,
                 path => path.trim_start_matches('/').parse().unwrap_or(404),
             };
-            let response = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+            let code = code.map_or(String::new(), |code| format!("grpc-status: {code}\r\n"));
+            let response = format!("HTTP/1.1 {status} X\r\n{code}content-length: 0\r\n\r\n");
             if writer.write_all(response.as_bytes()).is_err() {
                 return;
             }

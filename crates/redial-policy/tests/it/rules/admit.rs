@@ -89,7 +89,8 @@ fn multipliers() {
 
 #[test]
 fn breakers() {
-    let window = |time: &str| ours(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
+    let window =
+        |time: &str| windowed(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
     check(window("1s"), "");
     check(window("999ms"), "warning breaker-window-too-short");
     golden(
@@ -104,8 +105,7 @@ fn breakers() {
     let help = finding(found(Format::Resilience4j, seconds), "breaker-window-too-short").help;
     assert_eq!(help, "set `slidingWindowSize` to 3 or more");
     // .NET refuses it by itself, and one finding is enough.
-    let dotnet =
-        "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
+    let dotnet = "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']\nbudget = { window = {} }";
     check(found(Format::DotNet, dotnet), "");
 
     // 30 retries, so that 40 attempts of calls with 4 have failed.
@@ -136,8 +136,17 @@ fn breakers() {
         "note breaker-after-budget",
     );
     check(within(windowed("breaker = { lookback = { time = '3s' } }"), calls(100)), "");
-    // The default budget is meant to be used up first.
-    check(ours("breaker = {}"), "");
+    // The default budget has 10 retries, which is 14 attempts: fewer than the breaker needs.
+    check(ours("breaker = {}"), "note breaker-after-budget");
+    check(ours("breaker = { lookback = { calls = 28 } }"), "");
+    // A window of time does not open below its minimum, whatever the rate.
+    golden(
+        ours("breaker = { lookback = { time = '10s' } }"),
+        "breaker-after-budget",
+        "when all calls fail, a client's budget is used up after 14 failed attempts, and its breaker opens after 20",
+        "let `breaker.minimum_calls` be at most 14: 20 calls are required now",
+    );
+    check(ours("breaker = { lookback = { time = '10s' }, minimum_calls = 14 }"), "");
 }
 
 #[test]
@@ -211,6 +220,17 @@ fn layers() {
 fn surroundings() {
     check(within(ours("attempts = 4"), clients(7_058)), "");
     check(within(ours("attempts = 4"), clients(7_059)), "note sockets-held");
+    // A call of 4 attempts of 500 ms takes up to 2.7 s: 10,456 of them in a second hold 28,232 connections.
+    let rate = |calls| Setting { calls: per_second(calls), ..Setting::default() };
+    check(within(ours("attempts = 4"), rate(10_456)), "");
+    golden(
+        within(ours("attempts = 4"), rate(10_457)),
+        "sockets-held",
+        "10457/s calls × 2700ms until the last wait and attempt are over need 28234 connections to one destination: one \
+         address has 28232 ports, and a closed one stays in use for a minute",
+        "reuse connections, or give the clients more addresses; a client that holds its connection during a backoff makes \
+         it worse (Redial does not)",
+    );
     let queue = |queue| Setting { queue: Some(queue), ..Setting::default() };
     check(within(ours(""), queue(Queue::Bounded(1_000_000))), "");
     check(within(ours(""), queue(Queue::Unbounded)), "warning unbounded-queue");

@@ -4,8 +4,9 @@ mod admit;
 mod decide;
 mod fixes;
 mod schedule;
+mod time;
 
-use redial_core::{Policy, Rate};
+use redial_core::{Policy, Preset, Rate};
 use redial_policy::file::{Route, Setting};
 use redial_policy::rules::{self, review};
 use redial_policy::{Finding, Format, Found, Place, Places, Severity};
@@ -95,7 +96,14 @@ fn names_are_unique_and_stable() {
 #[test]
 fn presets_have_no_findings() {
     for preset in redial_core::Preset::ALL {
-        check(Found { policy: preset.into(), ..ours("") }, "");
+        // One stays as it was released, and the text that the other comes from has no attempt timeout.
+        let known = match preset {
+            Preset::Standard01 | Preset::PaymentProcessor => {
+                "warning attempt-timeout-not-below-deadline"
+            }
+            _ => "",
+        };
+        check(Found { policy: preset.into(), ..ours("") }, known);
     }
 }
 

@@ -1,5 +1,6 @@
-use redial_policy::Format;
 use redial_policy::file::Setting;
+use redial_policy::rules::review;
+use redial_policy::{Format, Place};
 
 use super::{SECOND, check, clients, finding, found, golden, ours, routed, within};
 
@@ -166,6 +167,77 @@ fn time() {
     check(found(Format::Redial, "deadline = 'none'"), "warning no-timeout");
     check(found(Format::Redial, "attempts = 1\ndeadline = 'none'"), "warning no-timeout");
     check(found(Format::Redial, "deadline = 'none'\nattempt_timeout = '1s'"), "");
+}
+
+/// All formats that have both timeouts, with the names of their fields in the advice.
+#[test]
+fn attempts_do_not_fit() {
+    let times = |attempts: u32, attempt: &str, deadline: &str| {
+        format!(
+            "hedge = 'none'\nattempts = {attempts}\nattempt_timeout = '{attempt}'\ndeadline = '{deadline}'"
+        )
+    };
+    let fits = |format, policy: &str| {
+        let mut one = found(format, policy);
+        one.places.put("deadline", Place::default());
+        review(&[one]).iter().all(|one| one.rule.name != "attempts-do-not-fit")
+    };
+    for format in [
+        Format::Redial,
+        Format::Envoy,
+        Format::Istio,
+        Format::Linkerd,
+        Format::GatewayApi,
+        Format::Grpc,
+        Format::DotNet,
+    ] {
+        assert!(fits(format, &times(3, "1s", "3s")), "{format:?}");
+        assert!(!fits(format, &times(3, "2s", "3s")), "{format:?}");
+        assert!(!fits(format, &times(4, "1s", "3s")), "{format:?}");
+        assert!(fits(format, &times(3, "3s", "3s")), "a finding of another rule");
+    }
+    golden(
+        found(Format::Istio, &times(3, "2s", "3s")),
+        "attempts-do-not-fit",
+        "3 attempts of 2s each do not fit into 3s: if attempts hang, 2 are made",
+        "set `retries.perTryTimeout` to 1s; the route sets no retries, so Istio makes two (`retries: {attempts: 0}` for none)",
+    );
+    check(found(Format::Redial, &times(3, "2s", "3s")), "note attempts-do-not-fit");
+}
+
+/// A timeout below a quarter of a second cuts off attempts of a healthy server.
+#[test]
+fn no_advice_is_a_short_timeout() {
+    for (attempts, deadline) in
+        [(2, 60), (2, 120), (4, 240), (5, 300), (5, 900), (3, 1000), (2, 10_000)]
+    {
+        for attempt in [deadline, deadline * 3 / 4] {
+            let policy = format!(
+                "hedge = 'none'\nattempts = {attempts}\nattempt_timeout = '{attempt}ms'\ndeadline = '{deadline}ms'\n\
+                 backoff = {{ base = '1ms', cap = '1ms' }}"
+            );
+            for slo in [None, Some(3 * deadline * 500_000)] {
+                let one =
+                    within(found(Format::Redial, &policy), Setting { slo, ..Setting::default() });
+                for finding in review(&[one]) {
+                    let lines = finding.help.split('`').skip(1).step_by(2);
+                    for line in
+                        lines.filter(|line| line.contains("timeout") || line.contains("deadline"))
+                    {
+                        let (_, value) = line.split_once(" = ").unwrap();
+                        let value = value.trim_matches('"');
+                        let nanos = redial_core::parse_duration(value).unwrap();
+                        assert!(
+                            nanos >= SECOND / 4,
+                            "{}: {}\n{policy}",
+                            finding.rule.name,
+                            finding.help
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@ use std::time::Duration;
 
 use redial_core::Progress;
 use redial_queue::Priority;
-use redial_queue::durable::{Edit, Filter, JobId, Redrive, Settings, Start, State};
+use redial_queue::durable::{
+    Edit, Filter, JobId, Redrive, Settings, Settlement, Start, State, redrive_in_pages,
+    remove_in_pages,
+};
 
-use super::shop::{HOUR, NOW, Shop, job, retry};
+use super::shop::{HOUR, NOW, Shop, dead, job, retry};
 
 fn only(ids: &[JobId]) -> Filter {
     Filter { ids: ids.to_vec(), ..Filter::default() }
@@ -152,4 +155,38 @@ pub(super) async fn a_lower_limit_on_dead_letters_applies_at_once(shop: &Shop) {
     assert_eq!(shop.store.remove(&Filter::default()).await.unwrap(), 1);
     shop.dead(job("d")).await;
     assert_eq!(numbers().await, (1, 5, 2), "a removed one makes room");
+}
+
+/// This many dead letters: more than fit into a page.
+async fn many_dead(shop: &Shop, count: usize) {
+    shop.put_all((0..count).map(|_| job("")).collect()).await;
+    let settle = |lease| Settlement {
+        lease,
+        verdict: dead("attempts"),
+        took: Duration::ZERO,
+        outcome: "503".to_owned(),
+    };
+    let claimed = shop.claim(count).await;
+    shop.store.settle(claimed.iter().map(|job| settle(job.lease)).collect()).await.unwrap();
+}
+
+pub(super) async fn a_redrive_in_pages_keeps_its_pace(shop: &Shop) {
+    many_dead(shop, 1001).await;
+    let apart = Duration::from_secs(90);
+    let redrive = Redrive { after: HOUR, apart };
+    let redriven = redrive_in_pages(&*shop.store, Filter::default(), redrive).await.unwrap();
+    assert_eq!((redriven.jobs, redriven.last), (1001, HOUR + 1000 * apart));
+    let jobs = shop.store.list(&Filter::default()).await.unwrap();
+    let whole = jobs[1000].due.duration_since(jobs[0].due).unwrap();
+    // Each page starts at its own now.
+    assert!(whole >= 1000 * apart && whole < 1001 * apart + HOUR, "{whole:?}");
+    let none = redrive_in_pages(&*shop.store, Filter::default(), redrive).await.unwrap();
+    assert_eq!((none.jobs, none.last), (0, Duration::ZERO));
+}
+
+pub(super) async fn a_removal_in_pages_stops_at_its_limit(shop: &Shop) {
+    many_dead(shop, 1010).await;
+    let most = Filter { most: 1005, ..Filter::default() };
+    assert_eq!(remove_in_pages(&*shop.store, most).await.unwrap(), 1005);
+    assert_eq!(shop.counts().await.dead, 5);
 }

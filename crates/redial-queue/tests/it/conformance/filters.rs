@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use redial_queue::durable::{Filter, JobId, Redrive, Start, State, WhenWaiting};
+use redial_queue::durable::{Filter, Group, JobId, Redrive, Start, State, WhenWaiting};
 
 use super::shop::{HOUR, Shop, dead, job};
 
@@ -41,6 +41,8 @@ pub(super) async fn each_field_narrows(shop: &Shop) {
     ];
     for (filter, expected) in cases {
         assert_eq!(shop.list(filter.clone()).await, expected, "{filter:?}");
+        let count = shop.store.count(&filter).await.unwrap();
+        assert_eq!(count, expected.len() as u64, "{filter:?}");
     }
 }
 
@@ -84,4 +86,50 @@ pub(super) async fn older_counts_from_due_or_death(shop: &Shop) {
     assert_eq!(shop.list(older(2 * HOUR)).await, [old]);
     assert_eq!(shop.list(older(Duration::MAX)).await, []);
     assert_eq!(shop.store.remove(&older(2 * HOUR)).await.unwrap(), 1);
+}
+
+pub(super) async fn jobs_are_grouped_by_reason_and_last_outcome(shop: &Shop) {
+    let ends = [
+        ("attempts", "503"),
+        ("attempts", "timed out"),
+        ("attempts", "503"),
+        ("permanent", "503"),
+        ("attempts", "503"),
+    ];
+    let mut ids = Vec::new();
+    for (reason, outcome) in ends {
+        ids.push(shop.add(job("")).await);
+        let claimed = shop.claim_one().await;
+        shop.settle_as(&claimed, dead(reason), outcome).await;
+    }
+    let alive = shop.add(job("").start(Start::After(HOUR))).await;
+    let seen = async |filter: Filter, most| {
+        let groups = shop.store.groups(&filter, most).await.unwrap();
+        let seen = |group: &Group| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            (text(&group.reason), text(&group.outcome), group.jobs, group.first)
+        };
+        assert!(groups.iter().all(|group| group.oldest <= group.newest));
+        groups.iter().map(seen).collect::<Vec<_>>()
+    };
+    let of = |reason: &str, outcome: &str, jobs, first| {
+        (reason.to_owned(), outcome.to_owned(), jobs, first)
+    };
+    let died = Filter { state: Some(State::Dead), ..Filter::default() };
+    let all = [
+        of("attempts", "503", 3, ids[0]),
+        of("attempts", "timed out", 1, ids[1]),
+        of("permanent", "503", 1, ids[3]),
+    ];
+    assert_eq!(seen(died.clone(), 9).await, all);
+    assert_eq!(seen(died.clone(), 1).await, all[..1]);
+    assert_eq!(seen(Filter { most: 2, ..died.clone() }, 9).await, {
+        [of("attempts", "503", 1, ids[0]), of("attempts", "timed out", 1, ids[1])]
+    });
+    assert_eq!(seen(Filter { queue: Some("nowhere".to_owned()), ..died.clone() }, 9).await, []);
+    let waiting = Filter { state: Some(State::Waiting), ..Filter::default() };
+    assert_eq!(seen(waiting, 9).await, [of("", "", 1, alive)]);
+    let group = shop.store.groups(&died, 1).await.unwrap().remove(0);
+    let died_at = async |id| shop.get(id).await.due;
+    assert_eq!((group.oldest, group.newest), (died_at(ids[0]).await, died_at(ids[4]).await));
 }

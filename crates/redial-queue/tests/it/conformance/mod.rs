@@ -102,12 +102,15 @@ macro_rules! conformance {
                 a_running_job_cannot_be_edited
                 a_running_job_cannot_be_removed
                 purge
+                a_redrive_in_pages_keeps_its_pace
+                a_removal_in_pages_stops_at_its_limit
             }
             filters {
                 each_field_narrows
                 pages
                 most_bounds_removal_and_redrive
                 older_counts_from_due_or_death
+                jobs_are_grouped_by_reason_and_last_outcome
             }
             queues {
                 a_paused_queue_claims_nothing

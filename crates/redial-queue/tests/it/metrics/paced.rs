@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
-    Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob,
+    Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob,
     Redrive, Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 use redial_queue::telemetry::Publisher;
@@ -74,6 +74,14 @@ impl Store for Looked {
     }
 
     fn list<'a>(&'a self, _: &'a Filter) -> Reply<'a, Vec<Job>> {
+        no()
+    }
+
+    fn count<'a>(&'a self, _: &'a Filter) -> Reply<'a, u64> {
+        no()
+    }
+
+    fn groups<'a>(&'a self, _: &'a Filter, _: usize) -> Reply<'a, Vec<Group>> {
         no()
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
-    Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 
 /// How a step goes wrong.
@@ -125,6 +125,14 @@ impl Store for Faulty {
 
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
         self.inner.list(filter)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        self.inner.count(filter)
+    }
+
+    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>> {
+        self.inner.groups(filter, most)
     }
 
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {

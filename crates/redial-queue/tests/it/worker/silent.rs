@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use redial_core::Progress;
 use redial_queue::durable::{
-    Claim, Claimed, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Handled, Handler, Job,
-    JobId, Lease, NewJob, Redrive, Reply, Settings, Settled, Settlement, State, Store, StoreError,
-    Verdict, Worker, standard,
+    Claim, Claimed, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Handled, Handler,
+    Job, JobId, Lease, NewJob, Redrive, Reply, Settings, Settled, Settlement, State, Store,
+    StoreError, Verdict, Worker, standard,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -140,6 +140,14 @@ impl Store for SlowStore {
     }
 
     fn list<'a>(&'a self, _: &'a Filter) -> Reply<'a, Vec<Job>> {
+        unused()
+    }
+
+    fn count<'a>(&'a self, _: &'a Filter) -> Reply<'a, u64> {
+        unused()
+    }
+
+    fn groups<'a>(&'a self, _: &'a Filter, _: usize) -> Reply<'a, Vec<Group>> {
         unused()
     }
 

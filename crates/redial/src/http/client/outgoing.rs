@@ -350,9 +350,12 @@ const LONGEST: Nanos = NEVER / 2;
 
 /// The outcome with the hints of the headers or trailers.
 pub(super) fn with_hints(outcome: Outcome, headers: &HeaderMap, retry: &Retry) -> Outcome {
-    let (outcome, unreadable) = hinted(outcome, headers);
-    if let Some(field) = unreadable {
+    let (outcome, hints) = hinted(outcome, headers);
+    if let Some(field) = hints.unreadable {
         retry.tell(&Event::HintUnreadable { field });
+    }
+    if let Some(field) = hints.nonstandard {
+        retry.tell(&Event::HintNonstandard { field });
     }
     outcome
 }

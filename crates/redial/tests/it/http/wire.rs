@@ -113,6 +113,27 @@ fn retry_after_is_seconds_or_a_date_in_three_forms() {
         "as long as it gets"
     );
 
+    for (value, seconds) in [("0.0", 0), ("1.5", 2), ("1.000000001", 2), ("7.000000000", 7)] {
+        let read = hint(&[("retry-after", value)]);
+        assert_eq!((read.hint, read.nonstandard), (least(seconds), Some("retry-after")), "{value}");
+    }
+    for value in [
+        "Sun, 6 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 UTC",
+        "Wed, 06 Nov 1994 08:49:37 GMT",
+        "\t Wed, 6 Nov 1994 08:49:37 UTC \t",
+        "Friday, 06-Nov-94 08:49:37 GMT",
+        "Sunday, 6-Nov-94 08:49:37 UTC",
+        "Mon Nov  6 08:49:37 1994",
+    ] {
+        let read = hint(&[("retry-after", value)]);
+        assert_eq!((read.hint, read.nonstandard), (least(7), Some("retry-after")), "{value:?}");
+    }
+    for value in [" 7\t", "\tSun, 06 Nov 1994 08:49:37 GMT "] {
+        let read = hint(&[("retry-after", value)]);
+        assert_eq!((read.hint, read.nonstandard), (least(7), None), "{value:?}");
+    }
+
     let dated = hint(&[
         ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
         ("date", "Sun, 06 Nov 1994 08:49:32 GMT"),
@@ -122,8 +143,25 @@ fn retry_after_is_seconds_or_a_date_in_three_forms() {
 
 #[test]
 fn junk_is_ignored_and_reported() {
-    let junk =
-        ["-1", "+5", "1.5", "", "soon", "0x10", "1e3", "Sun, 06 Nov 0000 08:49:37 GMT", "5 s"];
+    let junk = [
+        "-1",
+        "+1",
+        "1.",
+        ".5",
+        "1.5.0",
+        "1.0000000001",
+        "1,5",
+        "1e3",
+        "",
+        "soon",
+        "0x10",
+        "5 s",
+        "Sun, 06 Nov 0000 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 CET",
+        "Sun, 006 Nov 1994 08:49:37 GMT",
+        "Sun, 31 Feb 1995 08:49:37 GMT",
+        "Sol, 06 Nov 1994 08:49:37 GMT",
+    ];
     for value in junk {
         let read = hint(&[("retry-after", value)]);
         assert_eq!(read.hint, None, "{value:?}");
@@ -179,6 +217,20 @@ fn a_used_up_quota_can_only_make_the_wait_longer() {
     );
     assert_eq!(quota("\"a\";r=0").hint, None);
     assert_eq!(quota("limit=10, remaining=0").unreadable, Some("ratelimit"));
+    let lines = |lines: &[&str]| {
+        let mut all = HeaderMap::new();
+        for line in lines {
+            all.append("ratelimit", HeaderValue::from_str(line).unwrap());
+        }
+        hints(&all, SystemTime::UNIX_EPOCH)
+    };
+    let several = lines(&["\"a\";r=0;t=3", "\"b\";r=5;t=90", "\"c\";r=0;t=60"]);
+    assert_eq!(several.hint, Some(Hint::AtLeast(Duration::from_secs(60))), "one list");
+    let broken = lines(&["\"a\";r=0;t=3", "b c"]);
+    assert_eq!((broken.hint, broken.unreadable), (None, Some("ratelimit")), "as a whole");
+    let many = ["\"a\";r=0;t=3"; 79];
+    assert_eq!(lines(&many[..78]).hint, Some(Hint::AtLeast(Duration::from_secs(3))));
+    assert_eq!(lines(&many).unreadable, Some("ratelimit"), "more than 1024 bytes");
     let both = |after| hint(&[("retry-after", after), ("ratelimit", "\"a\";r=0;t=30")]).hint;
     assert_eq!(both("5"), Some(Hint::AtLeast(Duration::from_secs(30))));
     assert_eq!(both("50"), Some(Hint::AtLeast(Duration::from_secs(50))));

@@ -96,10 +96,10 @@ async fn hosts_are_one_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_hint_is_counted() {
+async fn unreadable_and_nonstandard_hints_are_counted() {
     let registry = Registry::new();
     let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(registry.meter("api")));
-    let script = Script::new(&[Some("soon"), None]);
+    let script = Script::new(&[Some("soon"), Some("0.5"), Some("1"), None]);
     let service = layer.layer(service_fn(move |_| {
         ready(match script.next() {
             Some(hint) => {
@@ -110,7 +110,11 @@ async fn an_unreadable_hint_is_counted() {
         })
     }));
     service.oneshot(get("http://a.example/")).await.unwrap();
-    scrape(&registry).check(&[("redial_hints_total result=unreadable", 1.0)]);
+    scrape(&registry).check(&[
+        ("redial_hints_total result=unreadable", 1.0),
+        ("redial_hints_total result=honoured", 2.0),
+        ("redial_hints_nonstandard_total", 1.0),
+    ]);
 }
 
 /// Calls made while serving a retry are inherited, through the layer as well.

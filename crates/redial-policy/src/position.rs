@@ -2,23 +2,26 @@
 
 use std::ops::Range;
 
-use redial_policy::Span;
+use crate::source::Span;
 
 /// Lines and columns count from 1, columns in characters. It ends on the line on which it begins: a problem with a whole
 /// policy is shown at its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
     /// The column after the last one.
-    pub(crate) end_column: usize,
+    pub end_column: usize,
 }
 
 /// The longest mark, in characters.
 const WIDEST: usize = 120;
 
 /// Converts spans to positions in order, so that a file with many findings on a long line is scanned once.
-pub(crate) struct Cursor<'a> {
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
     line: usize,
@@ -26,16 +29,18 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// At the start of a text.
+    pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, column: 1 }
     }
 
-    pub(super) fn text(&self) -> &'a str {
+    /// The text.
+    pub fn text(&self) -> &'a str {
         self.text
     }
 
     /// The position of a span. Spans in ascending order cost the least.
-    pub(crate) fn go(&mut self, span: Span) -> Position {
+    pub fn go(&mut self, span: Span) -> Position {
         let start = boundary(self.text, span.start as usize);
         if start < self.at {
             *self = Self::new(self.text);
@@ -65,7 +70,7 @@ fn marked(text: &str, span: Span) -> &str {
 }
 
 /// The line of a span, with at most `most` characters on either side of it, and the span within that line.
-pub(crate) fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize>) {
+pub fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize>) {
     let start = boundary(text, span.start as usize);
     let end = start + marked(text, span).len();
     let before = text[..start].char_indices().rev().take(most);

@@ -1,0 +1,103 @@
+//! `redial up`: everything in one process, with a page to watch it.
+
+mod data;
+mod lines;
+mod serve;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redial_web::{Listen, Web, check_host};
+use tokio::runtime::Builder;
+
+use crate::duration;
+use crate::failed::Failed;
+use crate::queue::Signals;
+use data::Data;
+use serve::Up;
+
+const PORT: u16 = 7575;
+
+/// See it: sidecar, queue, dashboard and playground in one process, with traffic to break
+///
+/// Without a file, two small fleets call two demo backends that fail when the page says so: one fleet with a naive
+/// retry loop, the other one through the sidecar. With a file, the sidecar forwards to the upstreams of the file.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Everything is on loopback. The printed address contains a token, so that other users and web sites have no access; programs
+send it as `Authorization: Bearer TOKEN`. The admin pages of the sidecar are at the same address: /metrics, /healthz,
+/readyz, /config, /budgets and /breakers; probes need no token.
+
+The data folder has the store of the queue (queue.db, for `redial queue` and `redial dlq`) and the token. One process uses
+it at a time. By default it is $XDG_STATE_HOME/redial or ~/.local/state/redial.
+
+The first SIGTERM or Ctrl-C ends it when requests and jobs in flight are done; a second one ends it at once.
+
+Exit codes: 0 ended by itself or by the first signal, 2 the file, the folder or an address cannot be used, 130 or 143 ended
+at once.
+
+Examples:
+  redial up                                      the demo: open the printed address and press a button
+  redial up --for 20s                            the same for twenty seconds
+  redial up proxy.toml                           your upstreams; the file is that of `redial proxy`
+  redial up --page-only                          only the playground
+  redial up --listen 0.0.0.0:7575 --allow-host box.internal      for other machines, at http://box.internal:7575")]
+pub(crate) struct Args {
+    /// A policy file with [upstream.NAME] tables, as for `redial proxy`
+    file: Option<PathBuf>,
+    /// Folder of the queue and the token [default: the user's state folder]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where the page is served; port 0 is any free port
+    #[arg(long, value_name = "IP:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))]
+    listen: SocketAddr,
+    /// A host name that browsers may use for the page, with its port if it is another one; may be repeated
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    allow_host: Vec<String>,
+    /// Serve only the playground: no sidecar, no queue, no traffic
+    #[arg(long, conflicts_with = "file")]
+    page_only: bool,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::read)]
+    lasts: Option<Duration>,
+}
+
+fn host(text: &str) -> Result<String, String> {
+    check_host(text).map(|()| text.to_owned())
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = runtime.block_on(up(args, out));
+    // A lookup that takes long need not be waited for.
+    runtime.shutdown_background();
+    done
+}
+
+async fn up(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let mut signals = Signals::listen()?;
+    let config = serve::read(args.file.as_deref())?;
+    let data = Data::open(args.data.as_ref())?;
+    let lock = if args.page_only { None } else { Some(data.lock()?) };
+    let listen = Listen::new(args.listen, data.token()?).allow_hosts(args.allow_host.clone());
+    let web = Web::bind(listen).await.map_err(|error| Failed::input("--listen", error))?;
+    let url = web.url().to_owned();
+    let up = match args.page_only {
+        true => Up::page_only(),
+        false => Up::start(config, &data)?,
+    };
+    writeln!(out, "Redial is up: {url}\n")?;
+    up.tour(out)?;
+    out.flush()?;
+    let shows_lines = args.lasts.is_some();
+    let served = tokio::spawn(web.serve(up.app()));
+    let code = up.run(&mut signals, args.lasts, shows_lines).await?;
+    served.abort();
+    drop(lock);
+    match code {
+        0 => Ok(()),
+        code => Err(Failed::Reported(code)),
+    }
+}

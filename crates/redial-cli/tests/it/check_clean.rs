@@ -1,0 +1,86 @@
+//! A check that can pass: for every format the docs show a file without warnings.
+
+use redial_policy::Format;
+
+use crate::{Scratch, redial, text};
+
+const PAGE: &str = include_str!("../../../../docs/clean-configs.md");
+
+/// The file name and the text of each block of a section.
+fn files(section: &str) -> impl Iterator<Item = (&str, &str)> {
+    section.split("\n```").skip(1).step_by(2).filter_map(|block| {
+        let (head, shown) = block.split_once('\n')?;
+        Some((head.split_once(' ')?.1, shown))
+    })
+}
+
+#[test]
+fn the_page_has_a_clean_file_of_every_format() {
+    let scratch = Scratch::new("clean");
+    for format in Format::ALL.map(Format::name) {
+        let heading = format!("\n## {format}\n");
+        let (_, section) =
+            PAGE.split_once(&heading).unwrap_or_else(|| panic!("no section: {format}"));
+        let section = section.split("\n## ").next().unwrap();
+        assert!(files(section).next().is_some(), "{format}: no file");
+        for (name, shown) in files(section) {
+            let path = scratch.file(name, shown);
+            for args in [&["check", &path][..], &["check", &path, "--from", format]] {
+                let output = redial(args);
+                let printed = [text(&output.stdout), text(&output.stderr)].concat();
+                assert_eq!(output.status.code(), Some(0), "{printed}");
+                assert!(printed.ends_with("; 1 policy\n"), "{printed}");
+            }
+        }
+    }
+}
+
+/// pre-commit passes the names of all changed files.
+#[test]
+fn files_without_retries_can_be_skipped() {
+    let scratch = Scratch::new("skip");
+    let clean = scratch.file("retry.toml", "[policy.a]\nattempts = 3\n");
+    let others = [
+        ("compose.yaml", "services: {web: {image: web}}\n"),
+        ("logo.png", "\u{89}PNG"),
+        ("chart.yaml", "{{ .Values }}\n"),
+    ];
+    let others = others.map(|(name, content)| scratch.file(name, content));
+    for other in &others {
+        assert_eq!(redial(&["check", &clean, other]).status.code(), Some(2), "{other}");
+        let output = redial(&["check", "--skip-unknown", &clean, other]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "no findings in 1 file; 1 policy\n");
+    }
+    assert_eq!(redial(&["check", &scratch.path("")]).status.code(), Some(0), "in a directory");
+    // A walked file need not be of the format either.
+    let output = redial(&["check", &scratch.path(""), "--from", "redial"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // One that has retries, and cannot be read, is still a problem.
+    let broken = scratch.file("broken.yaml", "retries: [\n");
+    assert_eq!(redial(&["check", "--skip-unknown", &broken]).status.code(), Some(2));
+}
+
+#[test]
+fn the_summary_counts_the_problems() {
+    let scratch = Scratch::new("count");
+    let wrong = "[policy.a]\natempts = 3\ndeadline = 'x'\n[policy.b]\nattempts = 0\n";
+    let path = scratch.file("wrong.toml", wrong);
+    let output = redial(&["check", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "3 problems, no other findings in 1 file; 0 policies\n");
+    assert!(text(&output.stderr).contains("did you mean `attempts`?"), "{}", text(&output.stderr));
+}
+
+/// Nothing is wider than the terminal, except for what cannot be broken.
+#[test]
+fn findings_fit_the_terminal() {
+    let scratch = Scratch::new("width");
+    let path = scratch.file("p.toml", "[policy.a]\nbudget = 'none'\nhint = 'ignore'\n");
+    let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
+    command.current_dir(&scratch.0).env("COLUMNS", "60").args(["check", "p.toml"]);
+    let output = command.output().unwrap();
+    let printed = text(&output.stdout);
+    assert!(printed.contains("no-budget") && printed.contains("hint-ignored"), "{path}: {printed}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 60), "{printed}");
+}

@@ -1,0 +1,127 @@
+// The one stream of live samples. It is closed while the tab is hidden, because a browser keeps only six connections to a host,
+// and reopened after the last sample that was seen. The server's ring fills the hole; what it no longer has stays a gap.
+
+/** One second, as the server saw it. The Now page knows the rest. */
+export interface Sample {
+  /** Unix milliseconds. */
+  at: number;
+  [field: string]: unknown;
+}
+
+export type State = "live" | "stale" | "cut off";
+
+const KEPT = 600;
+const STALE_MS = 3500;
+/** Two samples that are further apart have a gap between them. */
+export const GAP_MS = 2500;
+const REOPEN_MS = 2000;
+
+let samples = $state.raw<Sample[]>([]);
+let shown = $state.raw<Sample[] | null>(null);
+let connected = $state(false);
+let receivedAt = $state(0);
+let now = $state(Date.now());
+
+let source: EventSource | null = null;
+let after = "";
+let reopening: number | undefined;
+
+export const live = {
+  /** Oldest first, at most 600; they stand still while paused. */
+  get samples(): Sample[] {
+    return shown ?? samples;
+  },
+  get latest(): Sample | undefined {
+    return (shown ?? samples).at(-1);
+  },
+  get state(): State {
+    if (!connected) return "cut off";
+    return now - receivedAt > STALE_MS ? "stale" : "live";
+  },
+  /** Milliseconds since the last sample arrived; null before the first. */
+  get age(): number | null {
+    return receivedAt === 0 ? null : Math.max(0, now - receivedAt);
+  },
+  get paused(): boolean {
+    return shown !== null;
+  },
+  set paused(pause: boolean) {
+    shown = pause ? samples : null;
+  },
+};
+
+/** Opens the stream; called once, by the shell. */
+export function start(): void {
+  setInterval(() => {
+    if (!document.hidden) now = Date.now();
+  }, 500);
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) open();
+  });
+  if (!document.hidden) open();
+}
+
+/** Columns for a chart, with a null where samples are missing. The first is the time. */
+export function columns(of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
+  return columnsWithin(GAP_MS, of, ...pick);
+}
+
+/** The same for samples that may be this far apart. */
+export function columnsWithin(gap: number, of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
+  const x: number[] = [];
+  const values: (number | null)[][] = pick.map(() => []);
+  for (const sample of of) {
+    const last = x.at(-1);
+    if (last !== undefined && sample.at - last > gap) {
+      x.push(last + 1);
+      for (const column of values) column.push(null);
+    }
+    x.push(sample.at);
+    pick.forEach((read, i) => values[i]!.push(read(sample) ?? null));
+  }
+  return [x, ...values];
+}
+
+function open(): void {
+  clearTimeout(reopening);
+  if (source) return;
+  now = Date.now();
+  source = new EventSource(after === "" ? "/api/live" : `/api/live?after=${encodeURIComponent(after)}`);
+  source.addEventListener("open", () => {
+    connected = true;
+    now = Date.now();
+  });
+  source.addEventListener("sample", take);
+  source.addEventListener("message", take);
+  source.addEventListener("error", () => {
+    connected = false;
+    // The browser opens a broken stream again by itself, but gives up for good after an answer that is no stream.
+    if (source?.readyState !== EventSource.CLOSED) return;
+    close();
+    reopening = window.setTimeout(open, REOPEN_MS * (0.5 + Math.random()));
+  });
+}
+
+function close(): void {
+  clearTimeout(reopening);
+  source?.close();
+  source = null;
+  connected = false;
+}
+
+function take(event: MessageEvent<string>): void {
+  let sample: Sample;
+  try {
+    sample = JSON.parse(event.data) as Sample;
+  } catch {
+    return;
+  }
+  if (event.lastEventId !== "") after = event.lastEventId;
+  receivedAt = now = Date.now();
+  const last = samples.at(-1);
+  // A server that was started again may repeat seconds that are already drawn.
+  if (last && sample.at <= last.at) return;
+  samples = samples.length < KEPT ? [...samples, sample] : [...samples.slice(samples.length - KEPT + 1), sample];
+}

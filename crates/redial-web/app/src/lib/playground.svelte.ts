@@ -1,0 +1,292 @@
+// The state of the playground: what the visitor has set, and what the server answered. The server simulates; here a request
+// is sent when something changes, and an older one is dropped.
+import { ApiError, get, post, stopped } from "./api";
+import { route, replaceSearch } from "./route.svelte";
+
+export interface NumberSlider {
+  name: string;
+  label: string;
+  kind: "number";
+  least: number;
+  most: number;
+  default: number;
+  unit: string;
+  log: boolean;
+  whole: boolean;
+}
+
+export interface ChoiceSlider {
+  name: string;
+  label: string;
+  kind: "choice";
+  options: string[];
+  default: string;
+}
+
+export type SliderOf = NumberSlider | ChoiceSlider;
+
+export interface Story {
+  name: string;
+  title: string;
+  text: string;
+  source: string;
+  scenario: string;
+  shaped: string;
+  policies: string[];
+  sliders: SliderOf[];
+}
+
+export interface Step {
+  title: string;
+  text: string;
+  sliders: [string, number][];
+}
+
+export interface Known {
+  name: string;
+  kind: "preset" | "peer";
+  about: string;
+}
+
+export interface Description {
+  stories: Story[];
+  tour: Step[];
+  policies: Known[];
+  most_policies: number;
+  own: string;
+}
+
+export interface Remark {
+  rule: string | null;
+  severity: "note" | "warning" | "error";
+  message: string;
+  help: string | null;
+  line: number | null;
+  column: number | null;
+  end_column: number | null;
+}
+
+export interface Figures {
+  calls: number;
+  attempts: number;
+  amplification: number;
+  success: number;
+  peak_ratio: number;
+  peak: number;
+  p99_ms: number | null;
+  recover_ms: number | null;
+  collapsed: boolean;
+  runs: number;
+  collapse: [number, number, number];
+  success_before: number | null;
+  success_at_end: number | null;
+}
+
+export interface Curves {
+  calls: number[];
+  attempts: number[];
+  served: number[];
+  succeeded: number[];
+}
+
+export interface PolicyAnswer {
+  name: string;
+  about: string;
+  result: { figures: Figures; curves: Curves; caption: string; notes: string[] } | null;
+  toml: string | null;
+  remarks: Remark[];
+}
+
+export interface Answer {
+  sentence: string;
+  command: string;
+  point_ms: number;
+  capacity: number | null;
+  steady: number | null;
+  bands: { from_ms: number; to_ms: number; label: string }[];
+  policies: PolicyAnswer[];
+  notes: string[];
+  wall_ms: number;
+}
+
+export interface Contestant {
+  name: string;
+  toml?: string;
+}
+
+export type Values = Record<string, number | string>;
+
+export interface Ask {
+  visitor: string;
+  story: string;
+  sliders: Values;
+  policies: Contestant[];
+  seed: number;
+  quality: "coarse" | "full";
+}
+
+/** A slider that rests for so long is drawn with full quality. */
+const REST_MS = 250;
+
+const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export class Playground {
+  about = $state.raw<Description | null>(null);
+  story = $state.raw<Story | null>(null);
+  /** The sliders that are not at their default. */
+  sliders = $state.raw<Values>({});
+  policies = $state.raw<Contestant[]>([]);
+  seed = $state(1);
+  answer = $state.raw<Answer | null>(null);
+  failure = $state("");
+  /** Whether what is drawn is coarse, or of an older setting. */
+  stale = $state(true);
+
+  #sent: AbortController | null = null;
+  #waiting: Ask["quality"] | null = null;
+  #rest: ReturnType<typeof setTimeout> | undefined;
+  #since = 0;
+
+  async load(): Promise<void> {
+    try {
+      this.about = await get<Description>("/playground");
+    } catch (error) {
+      this.failure = error instanceof Error ? error.message : String(error);
+      return;
+    }
+    this.#read(new URLSearchParams(route.search));
+    this.draw("full");
+  }
+
+  close(): void {
+    clearTimeout(this.#rest);
+    this.#sent?.abort();
+  }
+
+  value(slider: SliderOf): number | string {
+    return this.sliders[slider.name] ?? slider.default;
+  }
+
+  /** A slider was moved; `done` when it was released. */
+  set(slider: SliderOf, value: number | string, done: boolean): void {
+    this.#since = performance.now();
+    const next = { ...this.sliders };
+    if (value === slider.default) delete next[slider.name];
+    else next[slider.name] = value;
+    this.sliders = next;
+    this.draw(done ? "full" : "coarse");
+  }
+
+  tell(name: string): void {
+    const story = this.about?.stories.find((story) => story.name === name);
+    if (!story) return;
+    this.story = story;
+    this.sliders = {};
+    this.policies = story.policies.map((name) => ({ name }));
+    this.draw("full");
+  }
+
+  step(step: Step): void {
+    const first = this.about?.stories[0];
+    if (!first) return;
+    this.story = first;
+    this.sliders = Object.fromEntries(step.sliders);
+    this.policies = first.policies.map((name) => ({ name }));
+    this.draw("full");
+  }
+
+  /** Whether the sliders are those of this step. */
+  isAt(step: Step): boolean {
+    const wanted = Object.fromEntries(step.sliders) as Values;
+    const names = new Set([...Object.keys(wanted), ...Object.keys(this.sliders)]);
+    const same = [...names].every((name) => wanted[name] === this.sliders[name]);
+    return same && this.story?.name === this.about?.stories[0]?.name;
+  }
+
+  compare(policies: Contestant[], quality: Ask["quality"] = "full"): void {
+    this.policies = policies;
+    this.draw(quality);
+  }
+
+  ask(quality: Ask["quality"]): Ask {
+    const { story, sliders, policies, seed } = this;
+    return { visitor, story: story?.name ?? "", sliders, policies, seed, quality };
+  }
+
+  /** Asks for the curves of the current setting. One request is in flight: what changes meanwhile is asked for after it. */
+  draw(quality: Ask["quality"]): void {
+    this.stale = true;
+    this.#write();
+    clearTimeout(this.#rest);
+    if (quality === "coarse") this.#rest = setTimeout(() => this.draw("full"), REST_MS);
+    if (this.#sent && quality === "coarse") {
+      this.#waiting = quality;
+      return;
+    }
+    this.#sent?.abort();
+    void this.#send(quality);
+  }
+
+  async #send(quality: Ask["quality"]): Promise<void> {
+    const sent = new AbortController();
+    this.#sent = sent;
+    this.#waiting = null;
+    const since = this.#since;
+    try {
+      const answer = await post<Answer>("/simulate", this.ask(quality), sent.signal);
+      if (this.#sent !== sent) return;
+      this.answer = answer;
+      this.failure = "";
+      this.stale = quality === "coarse" || this.#waiting !== null;
+      if (since > 0) measured(since, quality);
+    } catch (error) {
+      if (this.#sent !== sent || stopped(error)) return;
+      const replaced = error instanceof ApiError && error.status === 409;
+      if (!replaced) this.failure = error instanceof Error ? error.message : String(error);
+    }
+    this.#sent = null;
+    if (this.#waiting) void this.#send(this.#waiting);
+  }
+
+  /** What differs from the story is in the address. */
+  #write(): void {
+    const { story, sliders, policies, seed } = this;
+    if (!story) return;
+    const search = new URLSearchParams();
+    if (story.name !== this.about?.stories[0]?.name) search.set("story", story.name);
+    for (const [name, value] of Object.entries(sliders)) search.set(name, String(value));
+    if (seed !== 1) search.set("seed", String(seed));
+    const own = policies.map(({ name }) => name).join() !== story.policies.join() || policies.some(({ toml }) => toml !== undefined);
+    if (own) for (const { name, toml } of policies) search.append("policy", toml === undefined ? name : `${name}=${toml}`);
+    replaceSearch(search.toString());
+  }
+
+  #read(search: URLSearchParams): void {
+    const { stories } = this.about!;
+    const story = stories.find(({ name }) => name === search.get("story")) ?? stories[0]!;
+    this.story = story;
+    for (const slider of story.sliders) {
+      const text = search.get(slider.name);
+      if (text === null) continue;
+      const value = slider.kind === "number" ? Number(text) : text;
+      if (value !== slider.default && (typeof value === "string" || Number.isFinite(value))) this.sliders = { ...this.sliders, [slider.name]: value };
+    }
+    const seed = Number(search.get("seed") ?? 1);
+    this.seed = Number.isSafeInteger(seed) && seed >= 0 ? seed : 1;
+    const named = search.getAll("policy").map((text) => {
+      const at = text.indexOf("=");
+      return at < 0 ? { name: text } : { name: text.slice(0, at), toml: text.slice(at + 1) };
+    });
+    this.policies = named.length > 0 ? named : story.policies.map((name) => ({ name }));
+  }
+}
+
+/** From the input to the frame after the one in which the curves were drawn; read by `performance.getEntriesByName`. */
+function measured(since: number, quality: Ask["quality"]): void {
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    // A message that is sent in a frame arrives after it was painted.
+    channel.port1.onmessage = () => performance.measure("slider to painted", { start: since, end: performance.now(), detail: quality });
+    channel.port2.postMessage(null);
+  });
+}

@@ -1,0 +1,64 @@
+//! Jobs for the demo's queue: deliveries to its backend, some of which cannot succeed.
+
+use std::time::Duration;
+
+use redial_queue::delivery::{Delivery, Invalid};
+use redial_queue::durable::{DurableQueue, Filter, NewJob, State, StoreError};
+use tokio::time::sleep;
+
+use super::Demo;
+
+const EVERY: Duration = Duration::from_secs(3);
+/// One in this many cannot succeed.
+const DEAD_EVERY: u64 = 8;
+/// No more dead letters are made beyond this many, so that a demo that runs for days stays small.
+const MOST_DEAD: usize = 24;
+/// Jobs that are there at the start.
+const FIRST: u64 = 16;
+
+impl Demo {
+    /// Puts deliveries into a queue for as long as it is polled. A worker has to send them.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn enqueue(&self, queue: DurableQueue) -> Result<(), StoreError> {
+        let mut number = 0;
+        loop {
+            let filter = Filter {
+                queue: Some(queue.name().to_owned()),
+                state: Some(State::Dead),
+                most: MOST_DEAD,
+                ..Filter::default()
+            };
+            let may_die = queue.list(filter).await?.len() < MOST_DEAD;
+            let jobs = if number == 0 { FIRST } else { 1 };
+            let jobs = (number..number + jobs).filter_map(|number| self.job(number, may_die).ok());
+            let jobs: Vec<NewJob> = jobs.collect();
+            number += jobs.len().max(1) as u64;
+            if !jobs.is_empty() {
+                queue.enqueue_all(jobs).await?;
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    fn job(&self, number: u64, may_die: bool) -> Result<NewJob, Invalid> {
+        let (to, order) = (self.redial.address(), 1000 + number);
+        let is_doomed = may_die && number % DEAD_EVERY == 3;
+        let (url, policy) = match number / DEAD_EVERY % 2 {
+            _ if !is_doomed => (format!("http://{to}/{order}"), None),
+            // The receiver was removed.
+            0 => (format!("http://{to}/gone/{order}"), None),
+            // Nothing listens on this port, and the policy does not wait until something does.
+            _ => (format!("http://127.0.0.1:9/hooks/{order}"), Some("no-retry")),
+        };
+        let body = format!(r#"{{"order":{order},"event":"shipped"}}"#);
+        let delivery = Delivery::post(&url)?.header("content-type", "application/json")?.body(body);
+        let job = delivery.into_job();
+        Ok(match policy {
+            Some(policy) => job.policy(policy),
+            None => job,
+        })
+    }
+}

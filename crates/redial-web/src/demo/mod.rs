@@ -1,0 +1,183 @@
+//! A newcomer has no upstream that fails, and would not break one to see what happens. So there are two on loopback that fail
+//! when the page says so, both at the same time: one is called by a naive loop, the other through the real sidecar.
+
+mod jobs;
+mod routes;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{error, fmt};
+
+use redial::telemetry::Meter;
+use redial_core::MS;
+use redial_live::{EndlessCallers, EndlessServer, Fault, Naive, Once, Setting};
+use redial_policy::file::File;
+use redial_sim::Scenario;
+use serde_json::{Value, json};
+
+pub(crate) use routes::routes;
+
+/// The meter of the naive loop.
+const NAIVE: &str = "naive";
+/// The sidecar's upstream.
+const REDIAL: &str = "demo";
+/// What the storm detector looks back on: shorter than usual, so that a blip shows within seconds.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Two backends with their callers. They end when this is dropped.
+pub struct Demo {
+    setting: Setting,
+    naive_timeout: u64,
+    /// Dropped first, because callers need their server.
+    callers: Mutex<Vec<EndlessCallers>>,
+    naive: EndlessServer,
+    redial: EndlessServer,
+    /// The name of the fault that is switched on.
+    kind: Mutex<&'static str>,
+}
+
+/// Why there is no demo.
+#[derive(Debug)]
+pub struct DemoError(String);
+
+/// The faults that a visitor can switch on: the name, what happens, and for how long unless told otherwise.
+const FAULTS: [(&str, Fault, u64, &str); 6] = [
+    ("blip", Fault::Down, 1, "down for a second"),
+    ("brownout", Fault::Failing(0.5), 10, "half of the requests fail"),
+    ("outage", Fault::Down, 10, "down"),
+    ("429s", Fault::Limiting(0.5), 10, "half of the requests are told to come back in a second"),
+    (
+        "lost replies",
+        Fault::LosingReplies(0.3),
+        10,
+        "a third of the replies get lost after the work",
+    ),
+    ("slow", Fault::Slow(4.0), 10, "every request takes four times as long"),
+];
+
+impl Demo {
+    /// Starts the backends.
+    ///
+    /// # Errors
+    ///
+    /// The system refused a thread or a port.
+    pub fn start() -> Result<Self, DemoError> {
+        let scenario = Scenario::read(redial_live::DEMO, &[]).map_err(DemoError::new)?;
+        // Faults come from the page alone.
+        let scenario = Scenario { outage: Vec::new(), ..scenario };
+        let naive = scenario.policy.get(NAIVE);
+        let naive_timeout = naive.map_or(150 * MS, |naive| naive.attempt_timeout_nanos());
+        let setting = Setting::of(&scenario).map_err(DemoError::new)?;
+        let server = || EndlessServer::start(&setting).map_err(DemoError::new);
+        let (naive, redial) = (server()?, server()?);
+        let (callers, kind) = (Mutex::default(), Mutex::new(""));
+        Ok(Self { setting, naive_timeout, callers, naive, redial, kind })
+    }
+
+    /// The file of the sidecar between the callers and their backend. Its policy is `standard`, with the timeout of the
+    /// naive loop.
+    ///
+    /// # Errors
+    ///
+    /// None that is known: the text does not depend on the machine.
+    pub fn file(&self) -> Result<File, DemoError> {
+        // The sidecar creates the meter with a longer window unless it exists.
+        Meter::over(REDIAL, WINDOW);
+        let (to, timeout) = (self.redial.address(), self.naive_timeout / MS);
+        File::read(&format!(
+            "[proxy]\n\
+             admin = \"none\"\n\
+             log = \"none\"\n\
+             threads = 1\n\
+             \n\
+             [upstream.{REDIAL}]\n\
+             listen = \"127.0.0.1:0\"\n\
+             to = \"http://{to}\"\n\
+             policy = \"demo\"\n\
+             \n\
+             [policy.demo]\n\
+             extends = \"standard\"\n\
+             attempt_timeout = \"{timeout}ms\"\n\
+             connect_timeout = \"{timeout}ms\"\n"
+        ))
+        .map_err(DemoError::new)
+    }
+
+    /// Starts the callers: those of the naive loop, and those behind the sidecar at this address.
+    ///
+    /// # Errors
+    ///
+    /// The system refused a thread.
+    pub fn call(&self, sidecar: SocketAddr) -> Result<(), DemoError> {
+        let impatient = self.setting.clone().timeout(self.naive_timeout);
+        let meter = Arc::new(Meter::over(NAIVE, WINDOW));
+        let naive = EndlessCallers::start(&impatient, self.naive.address(), Some(meter), |_| {
+            Naive::TYPICAL
+        });
+        let redial = EndlessCallers::start(&self.setting, sidecar, None, |_| Once);
+        let both = [naive.map_err(DemoError::new)?, redial.map_err(DemoError::new)?];
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).extend(both);
+        Ok(())
+    }
+
+    /// Stops the callers.
+    pub fn stop(&self) {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The names of the meters of the naive loop and of the sidecar.
+    pub fn sides(&self) -> [&'static str; 2] {
+        [NAIVE, REDIAL]
+    }
+
+    /// Switches a fault on in both backends, or the one that is on off.
+    fn fail(&self, fault: Option<&(&'static str, Fault, u64, &str)>, lasts: Option<Duration>) {
+        let mut kind = self.kind.lock().unwrap_or_else(PoisonError::into_inner);
+        *kind = fault.map_or("", |(name, ..)| name);
+        for server in [&self.naive, &self.redial] {
+            match fault {
+                Some((_, fault, seconds, _)) => {
+                    let lasts = lasts.unwrap_or(Duration::from_secs(*seconds));
+                    server.fail(*fault, Some(lasts));
+                }
+                None => server.recover(),
+            }
+        }
+    }
+
+    /// The fault that is switched on, for the page.
+    pub(crate) fn fault(&self) -> Value {
+        let Some((_, left)) = self.redial.fault() else { return Value::Null };
+        let kind = *self.kind.lock().unwrap_or_else(PoisonError::into_inner);
+        json!({ "kind": kind, "left_ms": left.map(|left| left / MS) })
+    }
+
+    /// What the page has to know of it.
+    pub(crate) fn describe(&self) -> Value {
+        let backend = &self.setting.scenario().backend;
+        let faults = FAULTS.map(|(kind, _, seconds, meaning)| {
+            json!({ "kind": kind, "seconds": seconds, "meaning": meaning })
+        });
+        json!({
+            "naive": NAIVE,
+            "redial": REDIAL,
+            "capacity": backend.capacity(),
+            "faults": faults,
+        })
+    }
+}
+
+impl DemoError {
+    fn new(why: impl fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+}
+
+impl fmt::Display for DemoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start the demo: {}", self.0)
+    }
+}
+
+impl error::Error for DemoError {}

@@ -1,0 +1,163 @@
+//! Has the visitor understood it? The quiz and the exercise of the lesson "Retries & Exponential Backoff": the visitor answers
+//! four questions, and writes a policy for a payment service, which is scored.
+
+mod figures;
+mod quiz;
+
+use std::sync::Arc;
+
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use redial_policy::rubric::{CRITERIA, Score};
+use redial_policy::{Cursor, Finding};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use self::figures::{
+    Amplification, AmplificationAsk, BackoffAsk, BackoffTable, BudgetAsk, BudgetFigures,
+};
+use self::quiz::QUIZ;
+use crate::app::App;
+use crate::body::{Asked, Body};
+use crate::error::ApiError;
+use crate::playground::Workshop;
+use crate::review::{self, Remark};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/exercise", get(describe))
+        .route("/exercise/answer", post(answer))
+        .route("/exercise/score", post(score))
+        .route("/exercise/backoff", get(backoff))
+        .route("/exercise/amplification", get(amplification))
+        .route("/exercise/budget", get(budget))
+        .layer(Extension(Arc::new(Workshop::new("exercise"))))
+}
+
+const TASK: &str = "You are building a microservice that calls an external payment processor. It can return 500, 503, 429, 400 and 402. Which statuses are retried, with which backoff, and what keeps a fleet of 200 instances from amplifying an outage? Write the policy.";
+
+/// What a visitor starts with: an answer that misses all five points.
+const START: &str = "\
+[setting]
+clients = 200
+
+[policy.payments]
+attempts        = 4
+attempt_timeout = \"10s\"
+deadline        = \"60s\"
+retry_on        = [\"connect\", \"reset\", \"timeout\", 400, 402, 429, 500, 503]
+backoff         = { base = \"500ms\", cap = \"20s\", jitter = \"none\" }
+hint            = \"ignore\"
+budget          = \"none\"
+
+[[route]]
+path    = \"/charges\"
+methods = [\"POST\"]
+policy  = \"payments\"
+";
+
+async fn describe() -> Json<Value> {
+    let rubric = CRITERIA.map(|it| json!({ "name": it.name, "about": it.about }));
+    Json(json!({ "questions": QUIZ, "task": TASK, "start": START, "rubric": rubric }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chosen {
+    question: usize,
+    option: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Judged {
+    is_right: bool,
+    right: usize,
+    explanation: &'static str,
+    command: &'static str,
+}
+
+async fn answer(Body(chosen): Body<Chosen>) -> Result<Json<Judged>, ApiError> {
+    let wrong = |what: &str, count: usize| {
+        ApiError::bad_request(format!("{what} has to be from 0 to {}", count - 1))
+    };
+    let question = QUIZ.get(chosen.question).ok_or_else(|| wrong("question", QUIZ.len()))?;
+    if chosen.option >= question.options.len() {
+        return Err(wrong("option", question.options.len()));
+    }
+    Ok(Json(Judged {
+        is_right: chosen.option == question.right,
+        right: question.right,
+        explanation: question.explanation,
+        command: question.command,
+    }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answered {
+    toml: String,
+}
+
+/// The score of each policy, and what a review finds.
+#[derive(Debug, Serialize)]
+struct Scored {
+    scores: Vec<ScoreJson>,
+    remarks: Vec<Remark>,
+}
+
+#[derive(Debug, Serialize)]
+struct ScoreJson {
+    policy: String,
+    met: usize,
+    of: usize,
+    grade: &'static str,
+    points: Vec<PointJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct PointJson {
+    name: &'static str,
+    about: &'static str,
+    met: bool,
+    why: String,
+    line: usize,
+}
+
+async fn score(Body(Answered { toml }): Body<Answered>) -> Result<Json<Scored>, ApiError> {
+    let reviewed = review::review("answer", &toml)?;
+    let findings: Vec<&Finding> = reviewed.findings.iter().map(|(finding, _)| finding).collect();
+    let scores = reviewed.found.iter().map(|found| {
+        let score = Score::of(found, findings.iter().copied());
+        let points = score.points.iter().map(|point| PointJson {
+            name: point.criterion.name,
+            about: point.criterion.about,
+            met: point.met,
+            why: point.why.clone(),
+            line: Cursor::new(&toml).go(point.place.span).line,
+        });
+        ScoreJson {
+            policy: score.policy.clone(),
+            met: score.met(),
+            of: score.points.len(),
+            grade: score.grade(),
+            points: points.collect(),
+        }
+    });
+    Ok(Json(Scored { scores: scores.collect(), remarks: review::remarks(&reviewed) }))
+}
+
+async fn backoff(Asked(ask): Asked<BackoffAsk>) -> Result<Json<BackoffTable>, ApiError> {
+    ask.table().map(Json)
+}
+
+async fn budget(Asked(ask): Asked<BudgetAsk>) -> Result<Json<BudgetFigures>, ApiError> {
+    ask.figures().map(Json)
+}
+
+async fn amplification(
+    Extension(workshop): Extension<Arc<Workshop>>,
+    Asked(ask): Asked<AmplificationAsk>,
+) -> Result<Json<Amplification>, ApiError> {
+    ask.check()?;
+    workshop.compute("", move |watch| ask.compute(watch)).await?.map(Json)
+}

@@ -1,0 +1,74 @@
+//! Words for the numbers: what fails, and what to do about it.
+
+use redial::telemetry::Snapshot;
+use redial_core::admit::BreakerState;
+use redial_core::decide::Class;
+
+use super::state::Upstream;
+
+/// A job that has been due for this long has no worker, or a destination that does not answer.
+const LONG_DUE_MS: u64 = 60_000;
+
+/// The failures of a class.
+pub(super) fn failures(class: Class) -> &'static str {
+    match class {
+        Class::Connect => "failed connections",
+        Class::Refused => "refused requests",
+        Class::Reset => "broken connections",
+        Class::Timeout => "timeouts",
+        Class::Throttled => "429s",
+        Class::Overloaded => "503s",
+        Class::ServerError => "server errors",
+        Class::Transient => "transient errors",
+        Class::Permanent => "permanent errors",
+        _ => "cancelled attempts",
+    }
+}
+
+/// The worst state of breakers, which are counted by state.
+pub(super) fn breaker(states: [u32; 3]) -> &'static str {
+    if states[BreakerState::Open as usize] > 0 {
+        "open"
+    } else if states[BreakerState::HalfOpen as usize] > 0 {
+        "half-open"
+    } else {
+        "closed"
+    }
+}
+
+/// What to do about an upstream: the first that helps.
+pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) -> Option<String> {
+    let flow = now.reading.flow;
+    let is_storm = upstream.rank > 0;
+    if is_storm && flow.from_above().is_some_and(|share| share > 0.5) {
+        return Some("Most retries come from the layer above: switch them off there.".to_owned());
+    }
+    if is_storm && upstream.budget_left.is_none() {
+        return Some("These retries have no budget: give them one, or stop them.".to_owned());
+    }
+    if is_storm {
+        return Some("Retries exceed a third of the traffic: lower the budget's ratio.".to_owned());
+    }
+    if upstream.breaker == Some("open") {
+        return Some("The breaker is open and probes by itself: check the upstream.".to_owned());
+    }
+    if upstream.budget_left == Some(0) && upstream.failures > 0 {
+        return Some(
+            "The budget is dry, and protects the upstream: repair the upstream.".to_owned(),
+        );
+    }
+    if upstream.oldest_due_ms.is_some_and(|due| due >= LONG_DUE_MS) {
+        return Some(
+            "Jobs wait for a worker: add workers, or look at the slow destination.".to_owned(),
+        );
+    }
+    match top {
+        Some(Class::Throttled) => {
+            Some("The upstream limits you: send less, or ask for more.".to_owned())
+        }
+        Some(Class::Timeout) if upstream.failures * 20 > flow.attempts => {
+            Some("Attempts time out: compare the timeout with the upstream's p99.".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! What happens now, second by second: a visitor gets the last ten minutes at once, and then a sample a second.
+//!
+//! The samples come from the meters of this process, which count anyway. A visitor that reads too slowly misses samples and is
+//! told so; the sampler never waits.
+
+mod advice;
+mod events;
+mod ring;
+mod routes;
+mod sample;
+mod sampler;
+mod state;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redial_queue::durable::DurableQueue;
+use tokio::sync::broadcast;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::clock::unix_ms;
+use ring::Ring;
+use sampler::{Backlog, Sampler};
+
+pub(crate) use routes::routes;
+pub use sample::{Sample, UpstreamSample};
+pub use state::{State, Stopped, Upstream, Verdict};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// How many samples a visitor may be behind.
+const BEHIND: usize = 32;
+
+/// What happens now. Clones are the same.
+#[derive(Clone)]
+pub struct Live(Arc<Inner>);
+
+struct Inner {
+    seen: Mutex<Seen>,
+    sender: broadcast::Sender<Arc<Moment>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    ring: Ring,
+    /// The latest sample with the state.
+    latest: Option<Arc<Moment>>,
+}
+
+/// A sample and the state after it.
+#[derive(Debug)]
+pub struct Moment {
+    /// The sample.
+    pub sample: Arc<Sample>,
+    /// What a visitor reads.
+    pub state: State,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let (sender, _) = broadcast::channel(BEHIND);
+        Self(Arc::new(Inner { seen: Mutex::default(), sender }))
+    }
+}
+
+impl Live {
+    /// Takes samples for as long as it is polled. Each of the queues has a meter with this name.
+    pub async fn run(&self, queues: Vec<(String, DurableQueue)>) {
+        let mut sampler = Sampler::default();
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            let backlog = backlog(&queues).await;
+            let (sample, state) = sampler.sample(unix_ms(), &backlog);
+            self.publish(Moment { sample: Arc::new(sample), state });
+        }
+    }
+
+    fn publish(&self, moment: Moment) {
+        let moment = Arc::new(moment);
+        let mut seen = self.seen();
+        seen.ring.add(Arc::clone(&moment.sample));
+        seen.latest = Some(Arc::clone(&moment));
+        drop(seen);
+        // Fails only if there are no visitors.
+        let _ = self.0.sender.send(moment);
+    }
+
+    /// Samples from now on, for a program that shows them itself.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Moment>> {
+        self.0.sender.subscribe()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn backlog(queues: &[(String, DurableQueue)]) -> Backlog {
+    let mut oldest_due_ms = HashMap::new();
+    for (meter, queue) in queues {
+        // A store that fails is reported by its worker.
+        if let Ok(oldest) = queue.oldest().await {
+            let oldest = u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX);
+            oldest_due_ms.insert(meter.clone(), oldest);
+        }
+    }
+    Backlog { oldest_due_ms }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! The last minutes, second by second, and the last hours in steps that keep the extremes: a peak of a second is what a
+//! visitor looks for, and a mean would hide it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::sample::{Sample, UpstreamSample};
+
+/// The samples that are kept second by second: ten minutes.
+pub(super) const SECONDS: usize = 600;
+/// How many samples a step has.
+const STEP: usize = 10;
+/// The steps that are kept: three hours.
+const STEPS: usize = 3 * 3600 / STEP;
+
+#[derive(Default)]
+pub(super) struct Ring {
+    seconds: VecDeque<Arc<Sample>>,
+    steps: VecDeque<Arc<Step>>,
+    /// The samples since the last step.
+    next: Vec<Arc<Sample>>,
+}
+
+/// Ten seconds of all upstreams.
+#[derive(Debug, Serialize)]
+pub(super) struct Step {
+    /// When it ended, in Unix milliseconds.
+    at: u64,
+    upstreams: Vec<UpstreamStep>,
+}
+
+/// Ten seconds of an upstream. Counts are sums; the others are the extremes of its samples.
+#[derive(Debug, Serialize)]
+struct UpstreamStep {
+    name: String,
+    calls: u64,
+    attempts: u64,
+    succeeded: u64,
+    stopped: u64,
+    attempts_per_s: Range,
+    multiplier: Range,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<Range>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ms: Option<Range>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Range {
+    min: f64,
+    max: f64,
+}
+
+impl Ring {
+    pub(super) fn add(&mut self, sample: Arc<Sample>) {
+        if self.seconds.len() >= SECONDS {
+            self.seconds.pop_front();
+        }
+        self.next.push(Arc::clone(&sample));
+        self.seconds.push_back(sample);
+        if self.next.len() < STEP {
+            return;
+        }
+        if self.steps.len() >= STEPS {
+            self.steps.pop_front();
+        }
+        self.steps.extend(Step::of(&self.next).map(Arc::new));
+        self.next.clear();
+    }
+
+    /// The samples after this one, oldest first.
+    pub(super) fn after(&self, id: u64) -> Vec<Arc<Sample>> {
+        let first = self.seconds.partition_point(|sample| sample.id <= id);
+        self.seconds.range(first..).cloned().collect()
+    }
+
+    /// The oldest sample.
+    pub(super) fn first(&self) -> Option<&Arc<Sample>> {
+        self.seconds.front()
+    }
+
+    pub(super) fn steps(&self) -> Vec<Arc<Step>> {
+        self.steps.iter().cloned().collect()
+    }
+}
+
+impl Step {
+    fn of(samples: &[Arc<Sample>]) -> Option<Self> {
+        let at = samples.last()?.at;
+        let mut upstreams: Vec<UpstreamStep> = Vec::new();
+        for sample in samples.iter().flat_map(|sample| &sample.upstreams) {
+            match upstreams.iter_mut().find(|known| known.name == sample.name) {
+                Some(known) => known.add(sample),
+                None => upstreams.push(UpstreamStep::new(sample)),
+            }
+        }
+        Some(Self { at, upstreams })
+    }
+}
+
+impl UpstreamStep {
+    fn new(sample: &UpstreamSample) -> Self {
+        let UpstreamSample { calls, attempts, succeeded, stopped, .. } = *sample;
+        Self {
+            name: sample.name.clone(),
+            calls,
+            attempts,
+            succeeded,
+            stopped,
+            attempts_per_s: Range::of(attempts as f64),
+            multiplier: Range::of(sample.multiplier),
+            p50_ms: sample.p50_ms.map(Range::of),
+            p99_ms: sample.p99_ms.map(Range::of),
+        }
+    }
+
+    fn add(&mut self, sample: &UpstreamSample) {
+        self.calls += sample.calls;
+        self.attempts += sample.attempts;
+        self.succeeded += sample.succeeded;
+        self.stopped += sample.stopped;
+        self.attempts_per_s = self.attempts_per_s.with(sample.attempts as f64);
+        self.multiplier = self.multiplier.with(sample.multiplier);
+        let with = |range: Option<Range>, value: Option<f64>| match (range, value) {
+            (Some(range), Some(value)) => Some(range.with(value)),
+            (range, value) => range.or(value.map(Range::of)),
+        };
+        self.p50_ms = with(self.p50_ms, sample.p50_ms);
+        self.p99_ms = with(self.p99_ms, sample.p99_ms);
+    }
+}
+
+impl Range {
+    fn of(value: f64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    fn with(self, value: f64) -> Self {
+        Self { min: self.min.min(value), max: self.max.max(value) }
+    }
+}

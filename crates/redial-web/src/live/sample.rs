@@ -1,0 +1,70 @@
+use redial::telemetry::Snapshot;
+use redial_core::MS;
+use serde::Serialize;
+
+/// One second of all upstreams.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Ascends, also over a restart of the server.
+    pub id: u64,
+    /// When it ended, in Unix milliseconds.
+    pub at: u64,
+    /// The upstreams that have had calls.
+    pub upstreams: Vec<UpstreamSample>,
+}
+
+/// One second of an upstream.
+#[derive(Clone, Debug, Serialize)]
+pub struct UpstreamSample {
+    /// Its name.
+    pub name: String,
+    /// Calls that began.
+    pub calls: u64,
+    /// Attempts that were sent.
+    pub attempts: u64,
+    /// Calls that succeeded.
+    pub succeeded: u64,
+    /// Calls that ended without success.
+    pub stopped: u64,
+    /// Half of the attempts took at most this long, failed ones included; absent without attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    /// 99 of 100 took at most this long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
+    /// Attempts per fresh call over the detector's window; 1 without calls.
+    pub multiplier: f64,
+    /// Attempts per call over the same window: what our own retries add.
+    pub amplification: f64,
+    /// The storm level.
+    pub level: &'static str,
+}
+
+impl UpstreamSample {
+    /// What happened between two snapshots of an upstream.
+    pub(super) fn between(name: &str, before: Option<&Snapshot>, now: &Snapshot) -> Self {
+        let since = |read: fn(&Snapshot) -> u64| read(now).saturating_sub(before.map_or(0, read));
+        let answered = before.map_or(now.answered, |before| now.answered.since(&before.answered));
+        let failed = before.map_or(now.failed, |before| now.failed.since(&before.failed));
+        let durations = answered.with(&failed);
+        let ms = |share| durations.quantile(share).map(|nanos| rounded(nanos as f64 / MS as f64));
+        let flow = now.reading.flow;
+        Self {
+            name: name.to_owned(),
+            calls: since(|snapshot| snapshot.calls),
+            attempts: since(|snapshot| snapshot.attempts),
+            succeeded: since(|snapshot| snapshot.succeeded),
+            stopped: since(|snapshot| snapshot.stops.iter().sum()),
+            p50_ms: ms(0.5),
+            p99_ms: ms(0.99),
+            multiplier: rounded(flow.multiplier().unwrap_or(1.0)),
+            amplification: rounded(flow.amplification().unwrap_or(1.0)),
+            level: now.reading.level.name(),
+        }
+    }
+}
+
+/// Three decimals: more would be sent to every visitor in every second, and none can be seen.
+pub(super) fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,128 @@
+use serde::Serialize;
+
+/// What a visitor reads: whether there is a storm, where it is worst, and what stopped.
+#[derive(Clone, Debug, Serialize)]
+pub struct State {
+    /// The answer in one sentence.
+    pub verdict: Verdict,
+    /// The worst first.
+    pub upstreams: Vec<Upstream>,
+    /// What ended without success lately, the latest first.
+    pub stops: Vec<Stopped>,
+}
+
+/// Whether there is a storm.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The storm level of the worst upstream.
+    pub level: &'static str,
+    /// The beginning of the sentence: `Calm · 1.03 attempts per request` or `Storm: payments 3.2×`.
+    pub text: String,
+    /// Since when, in Unix milliseconds; absent when it is calm.
+    pub since: Option<u64>,
+    /// The failure that most retries repeat; absent when it is calm.
+    pub cause: Option<&'static str>,
+    /// Attempts per fresh call of the worst upstream.
+    pub multiplier: f64,
+    /// Attempts per call of the worst upstream: what our own retries add.
+    pub amplification: f64,
+    /// The worst upstream; absent without traffic.
+    pub upstream: Option<String>,
+}
+
+/// The state of an upstream.
+#[derive(Clone, Debug, Serialize)]
+pub struct Upstream {
+    /// Its name.
+    pub name: String,
+    /// Its storm level.
+    pub level: &'static str,
+    /// Attempts per fresh call.
+    pub multiplier: f64,
+    /// Attempts per call.
+    pub amplification: f64,
+    /// Fresh calls relative to the window before.
+    pub surge: Option<f64>,
+    /// When the level left calm, in Unix milliseconds.
+    pub since: Option<u64>,
+    /// The failure that was most frequent in the last minute.
+    pub reason: Option<&'static str>,
+    /// How often it was.
+    pub failures: u64,
+    /// Retries that its budgets would grant now; absent without a budget.
+    pub budget_left: Option<u64>,
+    /// The worst state of its breakers; absent without a breaker.
+    pub breaker: Option<&'static str>,
+    /// Attempts in flight.
+    pub in_flight: u64,
+    /// How long the oldest due job has waited; absent if it is not a queue.
+    pub oldest_due_ms: Option<u64>,
+    /// What to do, if there is something to do.
+    pub action: Option<String>,
+    #[serde(skip)]
+    pub(super) rank: u8,
+}
+
+/// Calls to an upstream that ended without success, for one reason and at about the same time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stopped {
+    /// When the last of them ended, in Unix milliseconds.
+    pub at: u64,
+    #[serde(skip)]
+    pub(super) first: u64,
+    /// The upstream.
+    pub upstream: String,
+    /// The name of the reason.
+    pub reason: &'static str,
+    /// The reason in words.
+    pub meaning: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Verdict {
+    /// The verdict over upstreams that are sorted.
+    pub(super) fn of(upstreams: &[Upstream]) -> Self {
+        let Some(worst) = upstreams.first() else {
+            return Self {
+                level: "calm",
+                text: "Calm · no traffic yet".to_owned(),
+                since: None,
+                cause: None,
+                multiplier: 1.0,
+                amplification: 1.0,
+                upstream: None,
+            };
+        };
+        let Upstream { name, level, multiplier, amplification, since, reason, .. } = worst;
+        let is_calm = worst.rank == 0;
+        let text = match (is_calm, *level) {
+            (true, _) => format!("Calm · {multiplier:.2} attempts per request"),
+            (false, "warn") => format!("Warning: {name} {multiplier:.1}×"),
+            (false, "critical") => format!("Critical storm: {name} {multiplier:.1}×"),
+            (false, _) => format!("Storm: {name} {multiplier:.1}×"),
+        };
+        Self {
+            level,
+            text,
+            since: *since,
+            cause: reason.filter(|_| !is_calm),
+            multiplier: *multiplier,
+            amplification: *amplification,
+            upstream: Some(name.clone()),
+        }
+    }
+}
+
+impl Upstream {
+    /// The higher, the sooner a person should look at it.
+    pub(super) fn badness(&self) -> f64 {
+        let breaker = match self.breaker {
+            Some("open") => 3.0,
+            Some("half-open") => 1.0,
+            _ => 0.0,
+        };
+        let dry = if self.budget_left == Some(0) { 2.0 } else { 0.0 };
+        f64::from(self.rank) * 1000.0 + breaker * 100.0 + dry * 100.0 + self.multiplier
+    }
+}

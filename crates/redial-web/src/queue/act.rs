@@ -1,0 +1,119 @@
+//! Actions on all dead letters that a filter selects. What is selected can change between the look and the click, so a purge
+//! names the number that was seen, and is refused if it is another one now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use redial_core::Rate;
+use redial_queue::durable::{Filter, Redrive, Settings, redrive_in_pages, remove_in_pages};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::job::{millis, row};
+use super::{store, which::Which};
+use crate::app::App;
+use crate::body::Body;
+use crate::error::ApiError;
+
+/// The most jobs of one action.
+const MOST: usize = 1_000_000;
+/// How many rows a preview shows.
+const PREVIEW: usize = 5;
+
+/// How many dead letters are meant, and the first of them.
+pub(super) async fn preview(
+    state: State<Arc<App>>,
+    Body(which): Body<Which>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    let filter = which.dead(MOST)?;
+    let count = store.count(&filter).await?;
+    let first = store.list(&Filter { most: PREVIEW, ..filter }).await?;
+    Ok(Json(json!({ "count": count, "jobs": first.iter().map(row).collect::<Vec<_>>() })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Again {
+    which: Which,
+    /// Jobs a second; null starts all at once.
+    per_second: Option<f64>,
+    #[serde(default)]
+    delay_ms: u64,
+}
+
+pub(super) async fn redrive(
+    state: State<Arc<App>>,
+    Body(again): Body<Again>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    let filter = again.which.dead(MOST)?;
+    let apart = again.per_second.map_or(Ok(Redrive::default()), at)?.apart;
+    let after = Duration::from_millis(again.delay_ms);
+    let done = redrive_in_pages(&*store, filter, Redrive { after, apart }).await?;
+    Ok(Json(json!({ "redriven": done.jobs, "last_starts_in_ms": millis(done.last) })))
+}
+
+fn at(per_second: f64) -> Result<Redrive, ApiError> {
+    const MOST_PER_SECOND: f64 = 1e6;
+    // A slower pace is written as jobs an hour, so that it stays a whole number.
+    let (count, per) = if per_second >= 1.0 {
+        (per_second, Duration::from_secs(1))
+    } else {
+        (per_second * 3600.0, Duration::from_secs(3600))
+    };
+    if !(count >= 1.0 && per_second <= MOST_PER_SECOND) {
+        let why = format!("per_second: {per_second} is not from 1 an hour to 1 M a second");
+        return Err(ApiError::bad_request(why));
+    }
+    let whole = format!("{}/{}s", count.round(), per.as_secs());
+    let rate = whole.parse::<Rate>().map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(Redrive::at(rate)?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Purge {
+    which: Which,
+    /// How many the visitor has confirmed.
+    expected: u64,
+}
+
+pub(super) async fn purge(
+    state: State<Arc<App>>,
+    Body(purge): Body<Purge>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    let filter = purge.which.dead(MOST)?;
+    let count = store.count(&filter).await?;
+    if count != purge.expected {
+        let why = format!("{count} dead letters match now, not {}: look again", purge.expected);
+        return Err(ApiError::new(StatusCode::CONFLICT, why));
+    }
+    Ok(Json(json!({ "purged": remove_in_pages(&*store, filter).await? })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pause {
+    queue: String,
+    paused: bool,
+}
+
+pub(super) async fn pause(
+    state: State<Arc<App>>,
+    Body(Pause { queue, paused }): Body<Pause>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    // A setting of an unknown queue would make it.
+    if !store.queues().await?.contains(&queue) {
+        let why = format!("there is no queue {queue:?}");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, why));
+    }
+    let settings = store.settings(&queue).await?;
+    store.set(&queue, &Settings { paused, ..settings }).await?;
+    Ok(Json(json!({ "queue": queue, "paused": paused })))
+}

@@ -1,0 +1,121 @@
+//! The queues at a glance: how much waits, since when, and what becomes of the attempts.
+//!
+//! The store counts totals. Rates are differences between two looks of any visitor, so that an unwatched queue costs nothing,
+//! and a page that is opened again finds what was seen before.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use redial_queue::durable::{Counts, Group, Settings};
+use serde_json::{Value, json};
+
+use super::job::{millis, ms};
+use super::{store, which::Which};
+use crate::app::App;
+use crate::body::Asked;
+use crate::error::ApiError;
+
+/// The most queues that are shown.
+const QUEUES: usize = 100;
+/// The looks that are kept of each queue, and the least time between two of them.
+const KEPT: usize = 600;
+const APART_MS: u64 = 900;
+/// The most dead letters that are grouped, and the most groups.
+const GROUPED: usize = 200_000;
+const GROUPS: usize = 100;
+
+/// Totals at earlier looks, oldest first.
+#[derive(Default)]
+pub(super) struct Seen(Mutex<HashMap<String, VecDeque<(u64, Counts)>>>);
+
+pub(super) async fn show(
+    state: State<Arc<App>>,
+    Extension(seen): Extension<Arc<Seen>>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    let names = store.queues().await?;
+    let now = ms(store.time().await?);
+    let mut queues = Vec::new();
+    for name in names.iter().take(QUEUES) {
+        let (counts, settings) = (store.counts(name).await?, store.settings(name).await?);
+        let rates = seen.add(name, now, counts);
+        queues.push(queue(name, &settings, &counts, &rates));
+    }
+    seen.forget_others(&names);
+    Ok(Json(json!({ "now": now, "queues": queues, "more": names.len().saturating_sub(QUEUES) })))
+}
+
+/// The dead letters by what went wrong, largest group first.
+pub(super) async fn groups(
+    state: State<Arc<App>>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Value>, ApiError> {
+    let store = store(state)?;
+    let filter = which.dead(GROUPED)?;
+    let group = |group: Group| {
+        json!({
+            "reason": group.reason,
+            "outcome": group.outcome,
+            "jobs": group.jobs,
+            "oldest": ms(group.oldest),
+            "newest": ms(group.newest),
+            "first": group.first.0,
+        })
+    };
+    let groups = store.groups(&filter, GROUPS).await?;
+    let jobs: u64 = groups.iter().map(|group| group.jobs).sum();
+    let all = store.count(&filter).await?;
+    let groups = groups.into_iter().map(group).collect::<Vec<_>>();
+    Ok(Json(json!({ "groups": groups, "others": all.saturating_sub(jobs), "most": GROUPED })))
+}
+
+impl Seen {
+    /// Adds a look, and returns the rates between all of them: time, and jobs a second that were enqueued, done, retried and
+    /// given up.
+    fn add(&self, queue: &str, now: u64, counts: Counts) -> Vec<Value> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = seen.entry(queue.to_owned()).or_default();
+        if looks.back().is_none_or(|(last, _)| now >= last + APART_MS) {
+            looks.push_back((now, counts));
+        }
+        while looks.len() > KEPT {
+            looks.pop_front();
+        }
+        looks.iter().zip(looks.iter().skip(1)).map(|(from, to)| rates(from, to)).collect()
+    }
+
+    fn forget_others(&self, names: &[String]) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|queue, _| names.contains(queue));
+    }
+}
+
+fn rates((from, before): &(u64, Counts), (to, after): &(u64, Counts)) -> Value {
+    let seconds = (to.saturating_sub(*from)) as f64 / 1000.0;
+    let rate = |of: fn(&Counts) -> u64| of(after).saturating_sub(of(before)) as f64 / seconds;
+    json!([to, rate(|c| c.enqueued), rate(|c| c.done), rate(|c| c.retried), rate(|c| c.died)])
+}
+
+fn queue(name: &str, settings: &Settings, counts: &Counts, rates: &[Value]) -> Value {
+    json!({
+        "name": name,
+        "paused": settings.paused,
+        "rate": settings.rate.map(|rule| rule.rate.to_string()),
+        "per_key": settings.per_key,
+        "due": counts.due,
+        "later": counts.later,
+        "held": counts.held,
+        "running": counts.running,
+        "dead": counts.dead,
+        "oldest_ms": millis(counts.oldest),
+        "enqueued": counts.enqueued,
+        "done": counts.done,
+        "retried": counts.retried,
+        "died": counts.died,
+        "lost": counts.lost,
+        "dropped": counts.dropped,
+        "rates": rates,
+    })
+}

@@ -1,0 +1,190 @@
+//! Listens, and puts the parts together.
+//!
+//! Slow, many or broken visitors must not use up the process that the sidecar runs in: connections are limited, and so are
+//! the time for a request's head and the size of its body.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use axum::{Router, middleware};
+use http::StatusCode;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use redial_proxy::AdminPages;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::hosts::Hosts;
+use crate::security::{self, Access};
+use crate::token::Token;
+use crate::{assets, demo, exercise, hello, live, playground, policies, queue};
+
+/// The most connections at once. A browser opens six.
+const MOST: usize = 256;
+/// From a connection, or the last response on it, to the last byte of a request's head. A browser keeps idle connections
+/// for longer; it opens another one.
+const HEAD: Duration = Duration::from_secs(60);
+/// The largest body of a request.
+const BODY: usize = 2 << 20;
+
+/// Where the page is, and for whom.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    address: SocketAddr,
+    hosts: Vec<String>,
+    token: Token,
+}
+
+/// Why the page cannot be served.
+#[derive(Debug)]
+pub enum BindError {
+    /// Another machine could reach the address, and no host name is allowed.
+    NoHosts(SocketAddr),
+    /// The address is in use, or is not one of this machine.
+    Io(SocketAddr, io::Error),
+}
+
+/// The page's server.
+pub struct Web {
+    listener: TcpListener,
+    address: SocketAddr,
+    access: Arc<Access>,
+    url: String,
+}
+
+impl Listen {
+    /// This address, whose visitors know this token. Port 0 is any free port.
+    pub fn new(address: SocketAddr, token: Token) -> Self {
+        Self { address, hosts: Vec::new(), token }
+    }
+
+    /// Allows host names besides the address itself and `localhost`; see [`check_host`](crate::check_host).
+    pub fn allow_hosts(self, hosts: impl IntoIterator<Item = String>) -> Self {
+        Self { hosts: hosts.into_iter().collect(), ..self }
+    }
+}
+
+impl Web {
+    /// Binds the address. Visitors wait until it [serves](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// Another machine could reach the address and no host name is allowed; or the address is in use, or is not one of this
+    /// machine.
+    pub async fn bind(listen: Listen) -> Result<Self, BindError> {
+        let Listen { address, hosts, token } = listen;
+        if !address.ip().is_loopback() && hosts.is_empty() {
+            return Err(BindError::NoHosts(address));
+        }
+        let wrong = |error| BindError::Io(address, error);
+        let listener = TcpListener::bind(address).await.map_err(wrong)?;
+        let address = listener.local_addr().map_err(wrong)?;
+        let hosts = Hosts::new(address, &hosts);
+        let url = format!("{}/?token={}", hosts.first(), token.reveal());
+        let access = Arc::new(Access::new(hosts, token, address.port()));
+        Ok(Self { listener, address, access, url })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address to open in a browser, with the token.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Serves until the future is dropped. Then its connections break.
+    pub async fn serve(self, app: App) {
+        let router = router(Arc::new(app))
+            .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn_with_state(self.access, security::guard));
+        let room = Arc::new(Semaphore::new(MOST));
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let served = serve_one(stream, router.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(permit);
+                    });
+                }
+                // Most likely too many open files, which passes.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    }
+}
+
+async fn serve_one(stream: TcpStream, router: Router) {
+    // Without it, a live sample may wait for an acknowledgement.
+    let _ = stream.set_nodelay(true);
+    // The browser notices if it breaks.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await;
+}
+
+fn router(app: Arc<App>) -> Router {
+    let api = Router::new()
+        .merge(demo::routes())
+        .merge(exercise::routes())
+        .merge(hello::routes())
+        .merge(live::routes())
+        .merge(playground::routes())
+        .merge(policies::routes())
+        .merge(queue::routes())
+        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "no such path below /api"));
+    let mut router = Router::new().nest("/api", api).fallback(assets::serve);
+    if app.proxy.is_some() {
+        for path in AdminPages::PATHS {
+            router = router.route(path, any(admin));
+        }
+        router = router.route("/breakers/{*command}", any(admin));
+    }
+    router.with_state(app)
+}
+
+/// The sidecar's admin pages.
+async fn admin(State(app): State<Arc<App>>, request: Request) -> Response {
+    match &app.proxy {
+        Some(pages) => pages.respond(request.method(), request.uri().path()).map(Body::from),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHosts(address) => write!(
+                f,
+                "{address} can be reached from other machines: name the hosts that browsers use for it, as in \
+                 --allow-host dashboard.internal"
+            ),
+            Self::Io(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "{address} is in use: choose another port, or 0 for any free port")
+            }
+            Self::Io(address, error) => write!(f, "cannot listen on {address}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {}
