@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::names::TRACEPARENT;
 use crate::options::{Line, Log};
-use crate::world::Upstream;
+use crate::snapshot::Upstream;
 
 /// How many requests may wait for the thread.
 const QUEUE: usize = 8192;

@@ -19,8 +19,8 @@ use crate::io::{Socket, Stream};
 use crate::limits;
 use crate::serve::{self, Entrance};
 use crate::shared::{Admitted, Shared};
+use crate::snapshot::{self, Snapshot};
 use crate::sockets::Sockets;
-use crate::world::{self, World};
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
@@ -49,12 +49,12 @@ impl Listener {
         self.wanted == upstream.listen && (!is_free || self.name == upstream.name)
     }
 
-    /// The upstream that its requests go to in a world, and its table in the file.
+    /// The upstream that its requests go to in a snapshot, and its table in the file.
     pub(crate) fn upstream<'a>(
         &self,
-        world: &'a World,
-    ) -> Option<(&'a Upstream, &'a Arc<world::Upstream>)> {
-        world.file.upstreams.iter().zip(&world.upstreams).find(|(table, _)| self.fits(table))
+        snapshot: &'a Snapshot,
+    ) -> Option<(&'a Upstream, &'a Arc<snapshot::Upstream>)> {
+        snapshot.file.upstreams.iter().zip(&snapshot.upstreams).find(|(table, _)| self.fits(table))
     }
 }
 
@@ -252,10 +252,10 @@ impl Accepted {
         let peer = socket.peer();
         let Ok(socket) = socket.join() else { return };
         // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
-        let world = shared.world.load();
-        let Some((table, upstream)) = listener.upstream(&world) else { return };
+        let snapshot = shared.snapshot.load();
+        let Some((table, upstream)) = listener.upstream(&snapshot) else { return };
         let (tls, acceptor) = (table.listen_tls.clone(), upstream.acceptor.clone());
-        drop(world);
+        drop(snapshot);
         let stream = match acceptor {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {

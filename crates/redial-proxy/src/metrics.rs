@@ -11,7 +11,7 @@ use redial::telemetry::{self, Publisher, Registry};
 use crate::endpoint::Endpoint;
 use crate::options::RenderMetrics;
 use crate::shared::{Reloads, Shared};
-use crate::world::World;
+use crate::snapshot::Snapshot;
 
 pub(crate) enum Metrics {
     /// A recorder that only this page uses.
@@ -45,7 +45,7 @@ impl Metrics {
             }
             Self::OfProgram(render) => render(),
         };
-        let world = shared.world.load();
+        let snapshot = shared.snapshot.load();
         single(
             &mut page,
             "redial_proxy_connections",
@@ -58,7 +58,7 @@ impl Metrics {
         single(&mut page, "redial_proxy_access_log_dropped_total", "counter", help, dropped);
         reloads(&mut page, &shared.reloads);
         for family in FAMILIES {
-            endpoints(&mut page, &world, family);
+            endpoints(&mut page, &snapshot, family);
         }
         page
     }
@@ -119,10 +119,10 @@ fn reloads(page: &mut String, reloads: &Reloads) {
     page.push('\n');
 }
 
-fn endpoints(page: &mut String, world: &World, family: &Family) {
+fn endpoints(page: &mut String, snapshot: &Snapshot, family: &Family) {
     let Family { name, kind, help, value } = family;
     head(page, name, kind, help);
-    for upstream in &world.upstreams {
+    for upstream in &snapshot.upstreams {
         for endpoint in &upstream.endpoints.all {
             let labels = [&*upstream.name, &endpoint.name].map(sanitize_label_value);
             let [upstream, label] = labels;

@@ -29,9 +29,9 @@ use crate::listen::Listener;
 use crate::pool::UpgradedSlot;
 use crate::pulse::{Pulse, Watch};
 use crate::shared::{Admitted, Shared};
+use crate::snapshot::Upstream;
 use crate::stack::{Call, Stack};
 use crate::tunnel;
-use crate::world::Upstream;
 
 /// Where a connection was accepted, and on which terms.
 pub(crate) struct Entrance {
@@ -50,9 +50,9 @@ struct Caller {
     admitted: Arc<Admitted>,
 }
 
-/// Where requests go in the current world.
+/// Where requests go in the current snapshot.
 struct Current {
-    /// That of the world.
+    /// That of the snapshot.
     generation: u64,
     /// The name of the upstream, also of one that is gone.
     name: Arc<str>,
@@ -215,15 +215,15 @@ impl Caller {
         response
     }
 
-    /// Follows the listener's upstream into the current world.
+    /// Follows the listener's upstream into the current snapshot.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = self.shared.world.generation();
+        let generation = self.shared.snapshot.generation();
         if current.generation != generation {
             current.generation = generation;
-            let world = self.shared.world.load();
+            let snapshot = self.shared.snapshot.load();
             let Entrance { listener, tls, .. } = &self.entrance;
-            current.destination = match listener.upstream(&world) {
+            current.destination = match listener.upstream(&snapshot) {
                 None => Err(&answer::GONE),
                 Some((table, upstream)) => {
                     current.name = table.name.as_str().into();

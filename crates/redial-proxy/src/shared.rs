@@ -7,12 +7,12 @@ use redial::http::ReplayMemory;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
+use crate::snapshot::Snapshot;
 use crate::swap::Swap;
-use crate::world::World;
 
 pub(crate) struct Shared {
     pub(crate) access: Option<Access>,
-    pub(crate) world: Swap<World>,
+    pub(crate) snapshot: Swap<Snapshot>,
     /// What all replay buffers may keep together.
     pub(crate) memory: ReplayMemory,
     pub(crate) drain: Drain,

@@ -1,20 +1,20 @@
-//! What the admin interface shows of a world, as JSON.
+//! What the admin interface shows of a snapshot, as JSON.
 
 use redial::Retry;
 use redial_core::admit::BreakerState;
 use serde_json::{Value, json};
 
-use crate::world::{Upstream, World};
+use crate::snapshot::{Snapshot, Upstream};
 
 /// The file that is in use, in its own names. It contains no secrets: those are in other files and in the environment.
-pub(crate) fn config(world: &World) -> Value {
+pub(crate) fn config(snapshot: &Snapshot) -> Value {
     // The text was printed from what has been read, so this does not fail.
-    toml::from_str(&world.file.to_toml()).unwrap_or_default()
+    toml::from_str(&snapshot.file.to_toml()).unwrap_or_default()
 }
 
 /// What each budget has left.
-pub(crate) fn budgets(world: &World) -> Value {
-    let all = world.upstreams.iter().flat_map(|upstream| {
+pub(crate) fn budgets(snapshot: &Snapshot) -> Value {
+    let all = snapshot.upstreams.iter().flat_map(|upstream| {
         upstream.retries.iter().map(|(policy, retry)| {
             json!({
                 "upstream": upstream.name,
@@ -28,14 +28,14 @@ pub(crate) fn budgets(world: &World) -> Value {
 }
 
 /// The state of each breaker: those of policies, and those of endpoints.
-pub(crate) fn breakers(world: &World) -> Value {
-    let all = world.upstreams.iter().flat_map(|upstream| Breaker::all(upstream));
+pub(crate) fn breakers(snapshot: &Snapshot) -> Value {
+    let all = snapshot.upstreams.iter().flat_map(|upstream| Breaker::all(upstream));
     all.filter_map(|breaker| breaker.state()).collect()
 }
 
 /// Carries out `UPSTREAM/NAME/open` or `UPSTREAM/NAME/reset`, where the name is that of an endpoint, which may be a path, or of
 /// a policy. Returns the breaker.
-pub(crate) fn set_breaker(world: &World, command: &str) -> Result<Value, String> {
+pub(crate) fn set_breaker(snapshot: &Snapshot, command: &str) -> Result<Value, String> {
     const FORM: &str =
         "the path is /breakers/UPSTREAM/ENDPOINT/open, /breakers/UPSTREAM/POLICY/open or …/reset";
     let parts = command.split_once('/').and_then(|(upstream, rest)| {
@@ -43,7 +43,7 @@ pub(crate) fn set_breaker(world: &World, command: &str) -> Result<Value, String>
         Some((upstream, wanted, action))
     });
     let (name, wanted, action) = parts.ok_or(FORM)?;
-    let upstream = world.upstream(name).ok_or_else(|| format!("no upstream `{name}`"))?;
+    let upstream = snapshot.upstream(name).ok_or_else(|| format!("no upstream `{name}`"))?;
     let breaker = Breaker::find(upstream, wanted)?;
     match action {
         "open" => breaker.retry.open_breaker(),

@@ -1,7 +1,7 @@
 //! What a file describes, ready to serve requests.
 //!
-//! A world does not change. Another file is another world, and so is another address of a name. It takes over what is the
-//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the world in
+//! A snapshot does not change. Another file is another snapshot, and so is another address of a name. It takes over what is the
+//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the snapshot in
 //! which they began.
 
 use std::collections::hash_map::RandomState;
@@ -31,7 +31,7 @@ use crate::targets;
 use crate::tls;
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Snapshot {
     pub(crate) file: File,
     /// The addresses of the names in the file.
     pub(crate) resolved: Resolved,
@@ -58,8 +58,8 @@ pub(crate) struct Upstream {
     idempotency: Option<(file::Idempotency, IdempotencyLayer<Arc<Keys>>)>,
 }
 
-impl World {
-    /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
+impl Snapshot {
+    /// Reads certificates, opens stores and looks up names. `before` is the snapshot that this one replaces.
     pub(crate) fn new(
         file: &File,
         memory: &ReplayMemory,
@@ -117,11 +117,11 @@ impl Upstream {
     }
 }
 
-/// A world that is being made.
+/// A snapshot that is being made.
 struct Build<'a> {
     file: &'a File,
     resolved: &'a Resolved,
-    before: &'a World,
+    before: &'a Snapshot,
     memory: &'a ReplayMemory,
     fleets: Vec<(Location, Fleet)>,
     opens_fleets: bool,
