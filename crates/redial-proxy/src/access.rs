@@ -4,24 +4,26 @@
 //! when it does not keep up, records are dropped and counted.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
 use http::request::Parts;
-use http::{Extensions, Method, Response, StatusCode};
+use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use redial::http::Attempts;
+use redial::http::server::Refused;
 use redial_core::Stop;
 use redial_policy::file::AccessLog;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::clock;
+use crate::names::TRACEPARENT;
 use crate::options::{Line, Log};
-use crate::world::Upstream;
+use crate::snapshot::Upstream;
 
 /// How many requests may wait for the thread.
 const QUEUE: usize = 8192;
@@ -55,19 +57,37 @@ impl Access {
     }
 
     /// A request has arrived at the listener of this upstream.
-    pub(crate) fn begin(&self, upstream: &Arc<str>, method: &Method, path: &str) -> Entry {
-        let record = Record {
+    pub(crate) fn begin<B>(&self, upstream: &Arc<str>, request: &mut Request<B>) -> Entry {
+        let mut record = self.record(upstream);
+        record.head = Some((request.method().clone(), request.uri().path().to_owned()));
+        record.trace = request.headers().get(TRACEPARENT).and_then(trace_id);
+        request.extensions_mut().insert(record.endpoint.clone());
+        Entry(Some(record))
+    }
+
+    /// A head has arrived that is not one of HTTP. hyper has answered it.
+    pub(crate) fn unreadable(&self, upstream: &Arc<str>, status: StatusCode) {
+        let mut record = self.record(upstream);
+        (record.status, record.attempts) = (Some(status), Some(0));
+        drop(Entry(Some(record)));
+    }
+
+    fn record(&self, upstream: &Arc<str>) -> Box<Record> {
+        Box::new(Record {
+            access: self.clone(),
+            started: clock::now(),
             upstream: Arc::clone(upstream),
-            method: method.clone(),
-            path: path.to_owned(),
+            head: None,
+            trace: None,
             guards: None,
             status: None,
-            endpoint: None,
+            endpoint: LastEndpoint::default(),
             attempts: None,
             stop: None,
+            refused: None,
+            incomplete: None,
             took: Duration::ZERO,
-        };
-        Entry { access: self.clone(), started: clock::now(), record: Some(Box::new(record)) }
+        })
     }
 
     /// How many lines have been dropped.
@@ -86,29 +106,43 @@ impl Access {
 }
 
 struct Record {
+    access: Access,
+    started: Instant,
     upstream: Arc<str>,
-    method: Method,
-    path: String,
+    /// The method and the path; `None` if they could not be read.
+    head: Option<(Method, String)>,
+    /// The trace that the request belongs to.
+    trace: Option<Box<str>>,
     /// The upstream, and the place of the request's policy among its policies.
     guards: Option<(Arc<Upstream>, usize)>,
     /// `None`: the caller left, or a drain ended, before there was a response.
     status: Option<StatusCode>,
-    endpoint: Option<Arc<str>>,
+    endpoint: LastEndpoint,
     attempts: Option<u32>,
     stop: Option<Stop>,
+    /// Why a layer in front of the upstream refused it.
+    refused: Option<Refused>,
+    /// Which side cut off the body of the response.
+    incomplete: Option<&'static str>,
     took: Duration,
 }
 
 /// A request that will be logged when this is dropped, with its response.
-pub(crate) struct Entry {
-    access: Access,
-    started: Instant,
-    record: Option<Box<Record>>,
-}
+pub(crate) struct Entry(Option<Box<Record>>);
 
-/// Which endpoint a response comes from: one of its extensions, if there is an access log.
-#[derive(Clone)]
-pub(crate) struct ServedBy(pub(crate) Arc<str>);
+/// The endpoint that a request was sent to last, or that responded: an extension of the request, if there is an access log.
+#[derive(Clone, Default)]
+pub(crate) struct LastEndpoint(Arc<Mutex<Option<Arc<str>>>>);
+
+impl LastEndpoint {
+    pub(crate) fn set(&self, endpoint: &Arc<str>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(endpoint));
+    }
+
+    fn get(&self) -> Option<Arc<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// How many attempts were made without a response, and why no more: an extension of the proxy's own answer.
 #[derive(Clone, Copy)]
@@ -120,32 +154,40 @@ pub(crate) struct GaveUp {
 impl Entry {
     /// The request is sent to this upstream.
     pub(crate) fn forwarded(&mut self, upstream: &Arc<Upstream>, request: &Parts) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.0 {
             record.guards = Some((Arc::clone(upstream), upstream.policy_of(request)));
         }
     }
 
     /// The response is about to be sent.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
-        let Some(record) = &mut self.record else { return };
+        let Some(record) = &mut self.0 else { return };
         (record.status, record.attempts) = (Some(response.status()), Some(0));
         let extensions: &Extensions = response.extensions();
+        record.refused = extensions.get().copied();
         if let Some(GaveUp { attempts, stop }) = extensions.get() {
             (record.attempts, record.stop) = (Some(*attempts), Some(*stop));
-        } else if let Some(ServedBy(endpoint)) = extensions.get() {
+        } else if record.endpoint.get().is_some() {
             let attempts = Attempts::of(extensions);
-            record.endpoint = Some(Arc::clone(endpoint));
             (record.attempts, record.stop) = (Some(attempts.made()), attempts.stopped());
+        }
+    }
+
+    /// The body of the response was cut off, by the `upstream` or by the `caller`.
+    pub(crate) fn cut_off(&mut self, by: &'static str) {
+        if let Some(record) = &mut self.0 {
+            record.incomplete = Some(by);
         }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let Some(mut record) = self.record.take() else { return };
-        record.took = clock::now() - self.started;
-        if self.access.queue.try_send(Item::Request(record)).is_err() {
-            self.access.dropped.fetch_add(1, Ordering::Relaxed);
+        let Some(mut record) = self.0.take() else { return };
+        record.took = clock::now() - record.started;
+        let access = record.access.clone();
+        if access.queue.try_send(Item::Request(record)).is_err() {
+            access.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -212,14 +254,17 @@ impl Record {
             "event": "request",
             "time": time.as_millisecond() as f64 / 1e3,
             "upstream": &*self.upstream,
-            "method": self.method.as_str(),
-            "path": Printable(&self.path).to_string(),
+            "method": self.head.as_ref().map(|(method, _)| method.as_str()),
+            "path": self.head.as_ref().map(|(_, path)| Printable(path).to_string()),
             "status": self.status.map(|status| status.as_u16()),
             "ms": self.millis(),
-            "endpoint": self.endpoint.as_deref(),
+            "endpoint": self.endpoint.get().as_deref(),
             "attempts": self.attempts,
             "stop": self.stop.map(Stop::name),
+            "refused": self.refused.map(Refused::name),
+            "incomplete": self.incomplete,
             "budget": self.balance(),
+            "trace": self.trace.as_deref(),
         });
         format!("{line}\n")
     }
@@ -227,14 +272,17 @@ impl Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, method, path, .. } = self;
-        write!(f, "{upstream} {method} {} ", Printable(path))?;
+        write!(f, "{} ", self.upstream)?;
+        match &self.head {
+            Some((method, path)) => write!(f, "{method} {} ", Printable(path))?,
+            None => f.write_str("- - ")?,
+        }
         match self.status {
             Some(status) => write!(f, "{}", status.as_u16())?,
             None => f.write_str("-")?,
         }
         write!(f, " {:.1}ms", self.millis())?;
-        if let Some(endpoint) = &self.endpoint {
+        if let Some(endpoint) = self.endpoint.get() {
             write!(f, " endpoint={endpoint}")?;
         }
         if let Some(attempts) = self.attempts {
@@ -243,11 +291,27 @@ impl fmt::Display for Record {
         if let Some(stop) = self.stop {
             write!(f, " stop={}", stop.name())?;
         }
-        match self.balance() {
-            Some(balance) => write!(f, " budget={balance}"),
+        if let Some(refused) = self.refused {
+            write!(f, " refused={}", refused.name())?;
+        }
+        if let Some(side) = self.incomplete {
+            write!(f, " incomplete={side}")?;
+        }
+        if let Some(balance) = self.balance() {
+            write!(f, " budget={balance}")?;
+        }
+        match &self.trace {
+            Some(trace) => write!(f, " trace={trace}"),
             None => Ok(()),
         }
     }
+}
+
+/// The second field of a `traceparent`: 32 hexadecimal digits.
+fn trace_id(value: &HeaderValue) -> Option<Box<str>> {
+    let id = value.to_str().ok()?.split('-').nth(1)?;
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.into())
 }
 
 /// A path, percent-encoded where it is not visible ASCII: terminals act on some of the rest.

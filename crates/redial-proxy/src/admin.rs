@@ -115,7 +115,7 @@ impl AdminPages {
 
     /// The file that is in use.
     pub fn file(&self) -> File {
-        self.0.control.shared.world.load().file.clone()
+        self.0.control.shared.snapshot.load().file.clone()
     }
 
     /// Responds as on the listener. The program decides which requests are let in.
@@ -127,7 +127,7 @@ impl AdminPages {
             return only("GET, HEAD", "only GET is allowed");
         }
         let shared = &self.0.control.shared;
-        let world = shared.world.load();
+        let snapshot = shared.snapshot.load();
         match path {
             "/metrics" => self.metrics(),
             "/healthz" => json(StatusCode::OK, &json!({ "status": "ok" })),
@@ -135,9 +135,9 @@ impl AdminPages {
                 error(StatusCode::SERVICE_UNAVAILABLE, "the proxy is draining")
             }
             "/readyz" => json(StatusCode::OK, &json!({ "status": "ready" })),
-            "/config" => json(StatusCode::OK, &state::config(&world)),
-            "/budgets" => json(StatusCode::OK, &state::budgets(&world)),
-            "/breakers" => json(StatusCode::OK, &state::breakers(&world)),
+            "/config" => json(StatusCode::OK, &state::config(&snapshot)),
+            "/budgets" => json(StatusCode::OK, &state::budgets(&snapshot)),
+            "/breakers" => json(StatusCode::OK, &state::breakers(&snapshot)),
             _ => error(
                 StatusCode::NOT_FOUND,
                 &format!("no such page: there are {}", Self::PATHS.join(", ")),
@@ -172,7 +172,7 @@ impl AdminPages {
         if *method != Method::POST {
             return only("POST", "only POST is allowed");
         }
-        match state::set_breaker(&self.0.control.shared.world.load(), command) {
+        match state::set_breaker(&self.0.control.shared.snapshot.load(), command) {
             Ok(breaker) => {
                 self.0.control.event("breaker", format!("{command} by hand"));
                 json(StatusCode::OK, &breaker)

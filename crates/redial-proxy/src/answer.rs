@@ -7,6 +7,7 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use redial::Stop;
 use redial::decide::Class;
+use redial::http::server::Refused;
 use redial::http::{Error, names};
 
 use crate::access::GaveUp;
@@ -85,6 +86,8 @@ static BROKE: Refusal = Refusal {
     text: "the request's body is invalid or incomplete\n",
 };
 
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
 impl Refusal {
     #[cold]
     pub(crate) fn response(&self) -> Response<Outbound> {
@@ -99,9 +102,22 @@ impl Refusal {
 fn text(status: StatusCode, text: Bytes) -> Response<Outbound> {
     let mut response = Response::new(Outbound::Text(text));
     *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response.headers_mut().insert(header::CONTENT_TYPE, PLAIN);
     response
+}
+
+/// The answer of a layer in front of the upstream, with a text. gRPC has the status in its headers, and no text.
+#[cold]
+pub(crate) fn refused(refused: Refused, mut response: Response<()>) -> Response<Outbound> {
+    if response.status().is_success() {
+        return response.map(|()| Outbound::Empty);
+    }
+    let why = match refused {
+        Refused::Overload => "too many requests are in progress: try again after Retry-After\n",
+        Refused::Late => "the deadline of the request has passed\n",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, PLAIN);
+    response.map(|()| Outbound::Text(Bytes::from_static(why.as_bytes())))
 }
 
 /// The answer to a request that got no response.

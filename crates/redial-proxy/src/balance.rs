@@ -132,8 +132,11 @@ impl Service<Request<RequestBody>> for Sender {
         Poll::Ready(Ok(()))
     }
 
+    #[inline]
     fn call(&mut self, request: Request<RequestBody>) -> ResponseFuture {
-        pool::send(Lease::new(Arc::clone(&self.endpoint), self.is_timed), request)
+        let endpoint = Arc::clone(&self.endpoint);
+        let log = if endpoint.is_logged { request.extensions().get().cloned() } else { None };
+        pool::send(Lease::new(endpoint, self.is_timed, log), request)
     }
 }
 

@@ -27,12 +27,15 @@ pub(crate) enum Inbound {
     Keyed(Box<idempotency::Body<Arriving>>),
 }
 
-/// A body that arrives, with a limit on its pauses.
-pub(crate) struct Arriving {
+/// A body that arrives, with a limit on its pauses; `None` for a request without one. In a box, because a request is moved
+/// often.
+pub(crate) struct Arriving(Option<Box<Parts>>);
+
+struct Parts {
     body: Incoming,
     paused: Timer,
-    /// Told of the end. `None` for a request without a body.
-    pulse: Option<Arc<Pulse>>,
+    /// Told of the end.
+    pulse: Arc<Pulse>,
     /// Whether trailers of proxies are accepted.
     trust: bool,
 }
@@ -41,8 +44,29 @@ impl Arriving {
     pub(crate) fn new(body: Incoming, pulse: &Arc<Pulse>, trust: bool) -> Self {
         let has_body = !body.is_end_stream();
         pulse.set_arriving(has_body);
-        let pulse = has_body.then(|| Arc::clone(pulse));
-        Self { body, paused: Timer::default(), pulse, trust }
+        let parts = || Parts { body, paused: Timer::default(), pulse: Arc::clone(pulse), trust };
+        Self(has_body.then(|| Box::new(parts())))
+    }
+}
+
+impl Parts {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(read) = &mut frame {
+            self.paused.stop();
+            if let Some(Ok(frame)) = read
+                && let Some(trailers) = frame.trailers_mut()
+                && !self.trust
+            {
+                guard::strip_forwarding(trailers);
+            }
+            if read.is_none() || self.body.is_end_stream() {
+                self.pulse.set_arriving(false);
+            }
+        } else if self.paused.poll(limits::REQUEST_BODY, cx).is_ready() {
+            return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
+        }
+        frame.map_err(|error| CallerFailed::Broke(error).into())
     }
 }
 
@@ -54,32 +78,15 @@ impl Body for Arriving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let mut frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(read) = &mut frame {
-            self.paused.stop();
-            if let Some(Ok(frame)) = read
-                && let Some(trailers) = frame.trailers_mut()
-                && !self.trust
-            {
-                guard::strip_forwarding(trailers);
-            }
-            if (read.is_none() || self.body.is_end_stream())
-                && let Some(pulse) = &self.pulse
-            {
-                pulse.set_arriving(false);
-            }
-        } else if self.paused.poll(limits::REQUEST_BODY, cx).is_ready() {
-            return Poll::Ready(Some(Err(CallerFailed::Paused.into())));
-        }
-        frame.map_err(|error| CallerFailed::Broke(error).into())
+        self.0.as_mut().map_or(Poll::Ready(None), |parts| parts.poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.0.as_ref().is_none_or(|parts| parts.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.as_ref().map_or(SizeHint::with_exact(0), |parts| parts.body.size_hint())
     }
 }
 

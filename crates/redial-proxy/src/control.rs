@@ -1,5 +1,6 @@
 //! Changes of a proxy that runs: another file, other addresses of a name.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redial_policy::file::{Address, File, Upstream};
@@ -10,48 +11,78 @@ use crate::listen::{Bound, Listener};
 use crate::options::{Line, Log, Options, Source};
 use crate::resolve::Resolved;
 use crate::shared::Shared;
+use crate::snapshot::Snapshot;
 use crate::sockets::Sockets;
-use crate::threads::Doors;
-use crate::world::World;
+use crate::threads::ListenerChanges;
 
 pub(crate) struct Control {
     pub(crate) shared: Arc<Shared>,
-    /// Notified when there is another world.
+    /// Notified when there is another snapshot.
     pub(crate) changed: Notify,
     /// Notified when the last request has ended.
     pub(crate) ended: Notify,
     pub(crate) source: Option<Source>,
     log: Option<Arc<Log>>,
     sockets: Sockets,
-    doors: Doors,
+    changes: ListenerChanges,
     /// Locked during a change, so that there is one at a time.
     listeners: Mutex<Vec<Arc<Listener>>>,
 }
 
 impl Control {
-    pub(crate) fn new(shared: Arc<Shared>, doors: Doors, options: Options) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, changes: ListenerChanges, options: Options) -> Self {
         let Options { sockets, source, log, .. } = options;
         let (changed, ended, listeners) = (Notify::new(), Notify::new(), Mutex::default());
-        Self { shared, changed, ended, source, log, sockets, doors, listeners }
+        Self { shared, changed, ended, source, log, sockets, changes, listeners }
     }
 
     pub(crate) fn reload(&self, file: &File) -> Result<(), StartError> {
         self.change(&mut self.listeners(), file)
     }
 
+    /// Uses another file, and counts whether that was possible.
     fn change(&self, listeners: &mut Vec<Arc<Listener>>, file: &File) -> Result<(), StartError> {
-        let old = self.shared.world.load();
+        let before = self.addresses_of(listeners);
+        self.try_change(listeners, file).inspect_err(|_| self.count_refused())?;
+        self.shared.reloads.applied.fetch_add(1, Ordering::Relaxed);
+        self.report_moves(&before, &self.addresses_of(listeners));
+        Ok(())
+    }
+
+    fn count_refused(&self) {
+        self.shared.reloads.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A program that was told an address does not learn of another one.
+    fn report_moves(&self, before: &[(String, Address)], after: &[(String, Address)]) {
+        for (name, old) in before {
+            if let Some((_, new)) = after.iter().find(|(known, new)| known == name && new != old) {
+                let message = format!(
+                    "{name} is now reached at {new}, no longer at {old}: \
+                     restart programs that were told the old address"
+                );
+                self.event("moved", message);
+            }
+        }
+    }
+
+    fn try_change(
+        &self,
+        listeners: &mut Vec<Arc<Listener>>,
+        file: &File,
+    ) -> Result<(), StartError> {
+        let old = self.shared.snapshot.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
-        let world = World::new(file, &self.shared.memory, &old)?;
+        let snapshot = Snapshot::new(file, &self.shared.memory, &old)?;
         let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
         let new = file.upstreams.iter().filter(is_new).map(|it| Bound::new(it, &self.sockets));
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
-        self.replace(world);
+        self.replace(snapshot);
         listeners.retain(|known| {
             let is_used = file.upstreams.iter().any(|upstream| known.fits(upstream));
             if !is_used {
-                self.doors.close(known);
+                self.changes.close(known);
             }
             is_used
         });
@@ -64,11 +95,14 @@ impl Control {
         let Some(source) = &self.source else { return };
         // Before the file is read: of two that reread it, the one that changes the proxy last has the newer content.
         let mut listeners = self.listeners();
-        let old = self.shared.world.load();
+        let old = self.shared.snapshot.load();
         let path = source.path.display();
         let file = match (source.read)() {
             Ok(file) => file,
-            Err(error) => return self.refused(&error),
+            Err(error) => {
+                self.count_refused();
+                return self.refused(&error);
+            }
         };
         match self.change(&mut listeners, &file) {
             Ok(()) => self.event("reloaded", format!("{path}: reloaded")),
@@ -86,24 +120,24 @@ impl Control {
 
     /// Uses the addresses that names have now, unless the file has changed meanwhile.
     pub(crate) fn resolve(&self) {
-        let generation = self.shared.world.generation();
-        let old = self.shared.world.load();
+        let generation = self.shared.snapshot.generation();
+        let old = self.shared.snapshot.load();
         let resolved = Resolved::look_up(&old.file, &old.resolved);
         if resolved == old.resolved {
             return;
         }
         let _listeners = self.listeners();
-        if self.shared.world.generation() != generation {
+        if self.shared.snapshot.generation() != generation {
             return;
         }
-        match World::with(&old.file, resolved, &self.shared.memory, &old) {
-            Ok(world) => self.replace(world),
+        match Snapshot::with(&old.file, resolved, &self.shared.memory, &old) {
+            Ok(snapshot) => self.replace(snapshot),
             Err(error) => self.event("refused", format!("new addresses are not used: {error}")),
         }
     }
 
-    fn replace(&self, world: World) {
-        self.shared.world.replace(world);
+    fn replace(&self, snapshot: Snapshot) {
+        self.shared.snapshot.replace(snapshot);
         self.changed.notify_one();
     }
 
@@ -114,7 +148,7 @@ impl Control {
     fn add(&self, listeners: &mut Vec<Arc<Listener>>, bound: Vec<Bound>) {
         for bound in bound {
             listeners.push(Arc::clone(&bound.listener));
-            self.doors.open(bound);
+            self.changes.open(bound);
         }
     }
 
@@ -123,10 +157,13 @@ impl Control {
     }
 
     pub(crate) fn addresses(&self) -> Vec<(String, Address)> {
-        let listeners = self.listeners();
-        let world = self.shared.world.load();
+        self.addresses_of(&self.listeners())
+    }
+
+    fn addresses_of(&self, listeners: &[Arc<Listener>]) -> Vec<(String, Address)> {
+        let snapshot = self.shared.snapshot.load();
         let named =
-            |it: &Arc<Listener>| Some((it.upstream(&world)?.0.name.clone(), it.address.clone()));
+            |it: &Arc<Listener>| Some((it.upstream(&snapshot)?.0.name.clone(), it.address.clone()));
         listeners.iter().filter_map(named).collect()
     }
 

@@ -9,6 +9,7 @@ use redial::http::{BoxError, EndpointLayer};
 use redial_core::admit::BreakerState;
 use tokio::time::Instant;
 
+use crate::access::LastEndpoint;
 use crate::body::CallerFailed;
 use crate::clock;
 use crate::dial::Dialer;
@@ -18,7 +19,7 @@ use crate::pool::Pool;
 pub(crate) struct Endpoint {
     /// As shown in logs and metrics.
     pub(crate) name: Arc<str>,
-    /// Whether responses carry the name for the access log.
+    /// Whether there is an access log.
     pub(crate) is_logged: bool,
     /// The `Host` of requests.
     pub(crate) host: HeaderValue,
@@ -137,13 +138,25 @@ pub(crate) struct Lease {
     endpoint: Arc<Endpoint>,
     /// When the attempt began, until there is an outcome; `None` also if there is no other endpoint to compare with.
     started: Option<Instant>,
+    /// Told when a response has begun, for the access log.
+    log: Option<LastEndpoint>,
 }
 
 impl Lease {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, is_timed: bool) -> Self {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, is_timed: bool, log: Option<LastEndpoint>) -> Self {
         endpoint.load.in_flight.fetch_add(1, Ordering::Relaxed);
         endpoint.load.requests.fetch_add(1, Ordering::Relaxed);
-        Self { endpoint, started: is_timed.then(clock::now) }
+        let lease = Self { endpoint, started: is_timed.then(clock::now), log };
+        lease.log();
+        lease
+    }
+
+    /// If it responds, another attempt beside it may have been sent meanwhile, and is not the one to log.
+    #[inline]
+    fn log(&self) {
+        if let Some(log) = &self.log {
+            log.set(&self.endpoint.name);
+        }
     }
 
     pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
@@ -152,6 +165,7 @@ impl Lease {
 
     /// A response has begun.
     pub(crate) fn respond(&mut self, status: StatusCode) {
+        self.log();
         match status.is_server_error() {
             true => self.settle_failure(),
             false => self.settle(Duration::ZERO),

@@ -3,13 +3,15 @@
 //! hyper has parsed both. What it accepts and a server behind the proxy may read in another way is refused here, and what
 //! concerns only one connection is removed.
 
+use std::net::IpAddr;
+
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
-use http::{Method, StatusCode, Uri, Version, request, response};
+use http::{Method, Response, StatusCode, Uri, Version, request};
 
 use crate::answer::{self, Refusal};
 use crate::limits;
-use crate::names::{HTTP2_SETTINGS, KEEP_ALIVE, PROXY_CONNECTION};
+use crate::names::{X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
 
 /// What the guard knows of the upstream.
 pub(crate) struct Rules {
@@ -17,6 +19,29 @@ pub(crate) struct Rules {
     pub(crate) trust: bool,
     /// The entry of this upstream in `Via`. It appears in a request only if this upstream has forwarded it before.
     pub(crate) via: HeaderValue,
+}
+
+/// Where a request comes from, as the upstream is told. Only the proxy knows it, because the caller could say anything.
+pub(crate) struct Origin {
+    address: Option<HeaderValue>,
+    scheme: HeaderValue,
+}
+
+impl Origin {
+    pub(crate) fn new(address: Option<IpAddr>, is_tls: bool) -> Self {
+        let address = address.and_then(|it| HeaderValue::try_from(it.to_string()).ok());
+        Self { address, scheme: HeaderValue::from_static(if is_tls { "https" } else { "http" }) }
+    }
+
+    fn write(&self, headers: &mut HeaderMap) {
+        if let Some(address) = &self.address {
+            headers.insert(X_FORWARDED_FOR, address.clone());
+        }
+        headers.insert(X_FORWARDED_PROTO, self.scheme.clone());
+        if let Some(host) = headers.get(header::HOST).cloned() {
+            headers.insert(X_FORWARDED_HOST, host);
+        }
+    }
 }
 
 /// Whether a request asks for another protocol. The only one that is forwarded is WebSocket.
@@ -27,16 +52,16 @@ pub(crate) enum Wants {
 }
 
 /// Headers of one connection. hyper writes those of the next one.
-static HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    header::TE,
-    header::EXPECT,
-    header::PROXY_AUTHORIZATION,
-    HTTP2_SETTINGS,
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "expect",
+    "proxy-authorization",
+    "http2-settings",
 ];
 
 /// Which of [`HOP_BY_HOP`] a message has, one bit for each: removing a header that is not there costs a hash.
@@ -53,8 +78,10 @@ impl HopByHop {
         found
     }
 
+    #[inline]
     fn note(&mut self, name: &HeaderName) {
-        if let Some(place) = HOP_BY_HOP.iter().position(|known| known == name) {
+        // Comparing text is faster than comparing values of `HeaderName`: most often the lengths differ.
+        if let Some(place) = HOP_BY_HOP.iter().position(|known| *known == name.as_str()) {
             self.0 |= 1 << place;
         }
     }
@@ -82,6 +109,7 @@ struct Found<'a> {
 pub(crate) fn request(
     parts: &mut request::Parts,
     rules: &Rules,
+    origin: Option<&Origin>,
 ) -> Result<Wants, &'static Refusal> {
     check_target(parts)?;
     let found = Found::of(&parts.headers, rules);
@@ -104,6 +132,9 @@ pub(crate) fn request(
     if parts.uri.scheme().is_some() {
         origin_form(parts)?;
     }
+    if let Some(origin) = origin {
+        origin.write(&mut parts.headers);
+    }
     parts.headers.append(header::VIA, rules.via.clone());
     parts.version = Version::HTTP_11;
     Ok(wants)
@@ -124,20 +155,21 @@ impl<'a> Found<'a> {
     fn of(headers: &'a HeaderMap, rules: &Rules) -> Self {
         let mut found = Self::default();
         for (name, value) in headers {
-            if *name == header::HOST {
-                found.hosts += 1;
-                found.host = Some(value);
-                continue;
+            match name.as_str() {
+                "host" => {
+                    found.hosts += 1;
+                    found.host = Some(value);
+                    continue;
+                }
+                "transfer-encoding" => {
+                    found.codings += 1;
+                    found.coding = Some(value);
+                }
+                "te" => found.trailers |= has_token(value, "trailers"),
+                "via" => found.is_loop |= is_in_list(value, &rules.via),
+                _ => {}
             }
             found.hop_by_hop.note(name);
-            if *name == header::TRANSFER_ENCODING {
-                found.codings += 1;
-                found.coding = Some(value);
-            } else if *name == header::TE {
-                found.trailers |= has_token(value, "trailers");
-            } else if *name == header::VIA {
-                found.is_loop |= is_in_list(value, &rules.via);
-            }
             found.forwarding |= !rules.trust && is_forwarding(name);
         }
         found
@@ -223,11 +255,12 @@ fn strip(headers: &mut HeaderMap, found: HopByHop) {
         let values = headers.get_all(header::CONNECTION).iter();
         let named: Vec<HeaderValue> = values.filter(|value| !is_plain(value)).cloned().collect();
         named.iter().for_each(|value| strip_named(headers, value));
+        headers.remove(header::CONNECTION);
     }
-    for (place, name) in HOP_BY_HOP.iter().enumerate() {
-        if found.has(1 << place) {
-            headers.remove(name);
-        }
+    let others = HopByHop(found.0 & !HopByHop::CONNECTION);
+    if others.0 != 0 {
+        let found = HOP_BY_HOP.iter().enumerate().filter(|(place, _)| others.has(1 << place));
+        found.for_each(|(_, name)| drop(headers.remove(*name)));
     }
 }
 
@@ -269,9 +302,13 @@ fn origin_form(parts: &mut request::Parts) -> Result<(), &'static Refusal> {
 }
 
 /// Prepares an endpoint's response for the caller.
-pub(crate) fn response(parts: &mut response::Parts, wants: Wants) -> Result<(), &'static Refusal> {
-    let headers = &mut parts.headers;
-    let switches = parts.status == StatusCode::SWITCHING_PROTOCOLS;
+pub(crate) fn response<B>(
+    response: &mut Response<B>,
+    wants: Wants,
+) -> Result<(), &'static Refusal> {
+    *response.version_mut() = Version::HTTP_11;
+    let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
     let is_asked = |protocol: &HeaderValue| wants == Wants::WebSocket && is_websocket(protocol);
     if switches && !headers.get(header::UPGRADE).is_some_and(is_asked) {
         return Err(&answer::PROTOCOL);
@@ -285,7 +322,6 @@ pub(crate) fn response(parts: &mut response::Parts, wants: Wants) -> Result<(), 
     if switches {
         switch(headers);
     }
-    parts.version = Version::HTTP_11;
     Ok(())
 }
 

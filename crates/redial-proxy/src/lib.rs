@@ -28,6 +28,7 @@ mod resolve;
 mod route;
 mod serve;
 mod shared;
+mod snapshot;
 mod sockets;
 mod stack;
 mod state;
@@ -40,7 +41,6 @@ mod timer;
 mod tls;
 mod tunnel;
 mod wire;
-mod world;
 
 pub use admin::AdminPages;
 pub use error::StartError;

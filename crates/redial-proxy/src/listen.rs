@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::io::{Socket, Stream};
 use crate::limits;
 use crate::serve::{self, Entrance};
 use crate::shared::{Admitted, Shared};
+use crate::snapshot::{self, Snapshot};
 use crate::sockets::Sockets;
-use crate::world::{self, World};
 
 /// A listener that is bound, but not yet part of a runtime.
 pub(crate) struct Bound {
@@ -49,12 +49,12 @@ impl Listener {
         self.wanted == upstream.listen && (!is_free || self.name == upstream.name)
     }
 
-    /// The upstream that its requests go to in a world, and its table in the file.
+    /// The upstream that its requests go to in a snapshot, and its table in the file.
     pub(crate) fn upstream<'a>(
         &self,
-        world: &'a World,
-    ) -> Option<(&'a Upstream, &'a Arc<world::Upstream>)> {
-        world.file.upstreams.iter().zip(&world.upstreams).find(|(table, _)| self.fits(table))
+        snapshot: &'a Snapshot,
+    ) -> Option<(&'a Upstream, &'a Arc<snapshot::Upstream>)> {
+        snapshot.file.upstreams.iter().zip(&snapshot.upstreams).find(|(table, _)| self.fits(table))
     }
 }
 
@@ -192,6 +192,14 @@ pub(crate) enum ListeningSocket {
 }
 
 impl AcceptedSocket {
+    /// The address of the caller.
+    fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip().to_canonical()),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Makes it a part of the runtime of this thread.
     pub(crate) fn join(self) -> io::Result<Socket> {
         match self {
@@ -241,12 +249,13 @@ impl Accepted {
     /// Serves the connection on this thread.
     pub(crate) async fn serve(self, shared: Arc<Shared>) {
         let Self { socket, listener, admitted } = self;
+        let peer = socket.peer();
         let Ok(socket) = socket.join() else { return };
         // A reload may have removed the upstream in between. Without it, it is not known whether to speak TLS.
-        let world = shared.world.load();
-        let Some((table, upstream)) = listener.upstream(&world) else { return };
+        let snapshot = shared.snapshot.load();
+        let Some((table, upstream)) = listener.upstream(&snapshot) else { return };
         let (tls, acceptor) = (table.listen_tls.clone(), upstream.acceptor.clone());
-        drop(world);
+        drop(snapshot);
         let stream = match acceptor {
             None => Stream::plain(socket),
             Some(acceptor) => match timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
@@ -255,6 +264,6 @@ impl Accepted {
                 Ok(Err(_)) | Err(_) => return,
             },
         };
-        serve::serve(stream, Entrance { listener, tls }, shared, admitted).await;
+        serve::serve(stream, Entrance { listener, tls, peer }, shared, admitted).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use metrics_exporter_prometheus::formatting::sanitize_label_value;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
@@ -9,8 +10,8 @@ use redial::telemetry::{self, Publisher, Registry};
 
 use crate::endpoint::Endpoint;
 use crate::options::RenderMetrics;
-use crate::shared::Shared;
-use crate::world::World;
+use crate::shared::{Reloads, Shared};
+use crate::snapshot::Snapshot;
 
 pub(crate) enum Metrics {
     /// A recorder that only this page uses.
@@ -44,7 +45,7 @@ impl Metrics {
             }
             Self::OfProgram(render) => render(),
         };
-        let world = shared.world.load();
+        let snapshot = shared.snapshot.load();
         single(
             &mut page,
             "redial_proxy_connections",
@@ -55,8 +56,9 @@ impl Metrics {
         let dropped = shared.access.as_ref().map_or(0, |access| access.dropped());
         let help = "Lines of the access log that were dropped.";
         single(&mut page, "redial_proxy_access_log_dropped_total", "counter", help, dropped);
+        reloads(&mut page, &shared.reloads);
         for family in FAMILIES {
-            endpoints(&mut page, &world, family);
+            endpoints(&mut page, &snapshot, family);
         }
         page
     }
@@ -107,10 +109,20 @@ fn single(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     let _ = writeln!(page, "{name} {value}\n");
 }
 
-fn endpoints(page: &mut String, world: &World, family: &Family) {
+fn reloads(page: &mut String, reloads: &Reloads) {
+    let name = "redial_proxy_reloads_total";
+    head(page, name, "counter", "New files that were used, and that were refused.");
+    for (result, count) in [("applied", &reloads.applied), ("refused", &reloads.refused)] {
+        let count = count.load(Ordering::Relaxed);
+        let _ = writeln!(page, "{name}{{result=\"{result}\"}} {count}");
+    }
+    page.push('\n');
+}
+
+fn endpoints(page: &mut String, snapshot: &Snapshot, family: &Family) {
     let Family { name, kind, help, value } = family;
     head(page, name, kind, help);
-    for upstream in &world.upstreams {
+    for upstream in &snapshot.upstreams {
         for endpoint in &upstream.endpoints.all {
             let labels = [&*upstream.name, &endpoint.name].map(sanitize_label_value);
             let [upstream, label] = labels;

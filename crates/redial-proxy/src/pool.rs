@@ -6,21 +6,21 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use pin_project_lite::pin_project;
 use redial::http::BoxError;
 
-use crate::access::ServedBy;
 use crate::body::RequestBody;
 use crate::endpoint::Lease;
 use crate::limits;
 use crate::names::KEEP_ALIVE;
 use crate::timer::Timer;
-use crate::wire::{Link, Unanswered, Upgraded, Wire};
+use crate::wire::{Link, Sent, Unanswered, Upgraded, Wire};
 
 thread_local! {
     /// The place of this thread among the threads of the proxy.
@@ -99,23 +99,62 @@ pub(crate) type ResponseFuture =
 
 /// Sends a request to an endpoint. What a request on an idle connection needs is separate from the rest, and small: larger
 /// allocations cost more.
+#[inline]
 pub(crate) fn send(lease: Lease, request: Request<RequestBody>) -> ResponseFuture {
     match lease.endpoint().pool.take() {
-        Some(wire) => Box::pin(reuse(lease, wire.send(request))),
+        Some(wire) => Box::pin(Reused { sent: wire.send(request), lease: Some(lease), rest: None }),
         None => Box::pin(open(lease, request)),
     }
 }
 
-async fn reuse(
-    lease: Lease,
-    sending: impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>>,
-) -> Result<Response<ResponseBody>, BoxError> {
-    match sending.await {
-        Ok((response, link)) => Ok(receive(lease, response, link)),
-        // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
-        Err(Unanswered::Unsent(request, _)) => send(lease, *request).await,
-        Err(Unanswered::Failed(error)) => Err(lease.fail(error)),
+pin_project! {
+    /// A request on a connection that was idle.
+    struct Reused<F> {
+        #[pin]
+        sent: Sent<F>,
+        // `None` once `rest` has it.
+        lease: Option<Lease>,
+        // All that is not an ordinary response.
+        rest: Option<ResponseFuture>,
     }
+}
+
+impl<F> Future for Reused<F>
+where
+    Sent<F>: Future<Output = Result<(Response<Incoming>, Box<Wire>), Unanswered>>,
+{
+    type Output = Result<Response<ResponseBody>, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Some(rest) = this.rest {
+            return rest.as_mut().poll(cx);
+        }
+        let sent = ready!(this.sent.poll(cx));
+        let Some(lease) = this.lease.take() else { return Poll::Pending };
+        let rest: ResponseFuture = match sent {
+            Ok((response, wire)) if !switches(&response) => {
+                return Poll::Ready(Ok(receive(lease, response, wire.link())));
+            }
+            Ok((response, wire)) => Box::pin(switch(lease, response, wire)),
+            // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
+            Err(Unanswered::Unsent(request, _)) => send(lease, *request),
+            Err(Unanswered::Failed(error)) => return Poll::Ready(Err(lease.fail(error))),
+        };
+        this.rest.insert(rest).as_mut().poll(cx)
+    }
+}
+
+fn switches(response: &Response<Incoming>) -> bool {
+    response.status() == StatusCode::SWITCHING_PROTOCOLS
+}
+
+async fn switch(
+    lease: Lease,
+    response: Response<Incoming>,
+    wire: Box<Wire>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    Ok(receive(lease, response, wire.upgrade().await))
 }
 
 async fn open(
@@ -128,7 +167,8 @@ async fn open(
     };
     let wire = Box::new(Wire::new(stream).await?);
     match wire.send(request).await {
-        Ok((response, link)) => Ok(receive(lease, response, link)),
+        Ok((response, wire)) if switches(&response) => switch(lease, response, wire).await,
+        Ok((response, wire)) => Ok(receive(lease, response, wire.link())),
         Err(Unanswered::Unsent(_, error) | Unanswered::Failed(error)) => Err(lease.fail(error)),
     }
 }
@@ -136,8 +176,6 @@ async fn open(
 fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Response<ResponseBody> {
     lease.respond(response.status());
     let ticks = idle_ticks(response.headers());
-    let endpoint = lease.endpoint();
-    let served_by = endpoint.is_logged.then(|| ServedBy(Arc::clone(&endpoint.name)));
     let mut response = response.map(|incoming| ResponseBody {
         has_ended: incoming.is_end_stream(),
         incoming,
@@ -151,9 +189,6 @@ fn receive(mut lease: Lease, response: Response<Incoming>, link: Link) -> Respon
     {
         upgraded.lease = response.body_mut().lease.take();
         response.extensions_mut().insert(UpgradedSlot(Arc::new(Mutex::new(Some(upgraded)))));
-    }
-    if let Some(served_by) = served_by {
-        response.extensions_mut().insert(served_by);
     }
     response
 }

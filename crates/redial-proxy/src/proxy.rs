@@ -15,12 +15,12 @@ use crate::error::StartError;
 use crate::listen::Bound;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::shared::{Drain, Shared};
+use crate::shared::{Drain, Reloads, Shared};
+use crate::snapshot::{self, Snapshot};
 use crate::store;
 use crate::swap::Swap;
 use crate::tend;
 use crate::threads::Threads;
-use crate::world::{self, World};
 
 /// A proxy that runs, until it is [drained](Self::drain) or dropped.
 pub struct Proxy {
@@ -50,7 +50,7 @@ impl Proxy {
     /// Those of [`start`](Self::start), and a socket that was passed to this process and that the file does not use.
     pub fn start_with(file: &File, options: Options) -> Result<Self, StartError> {
         let memory = memory(file);
-        let world = World::new(file, &memory, &World::default())?;
+        let snapshot = Snapshot::new(file, &memory, &Snapshot::default())?;
         options.sockets.check(&file.upstreams)?;
         let bind = |upstream| Bound::new(upstream, &options.sockets);
         let bound: Vec<Bound> = file.upstreams.iter().map(bind).collect::<Result<_, _>>()?;
@@ -59,16 +59,17 @@ impl Proxy {
         let access = Access::start(file.proxy.log, options.log.clone()).map_err(no_thread)?;
         let shared = Arc::new(Shared {
             access,
-            world: Swap::new(world),
+            snapshot: Swap::new(snapshot),
             memory,
             drain: Drain::default(),
             room: Arc::new(Semaphore::new(file.proxy.connections.min(Semaphore::MAX_PERMITS))),
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
             ended: Notify::new(),
+            reloads: Reloads::default(),
         });
-        let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, doors)| {
+        let started = Threads::start(&shared, file.proxy.drain).and_then(|(threads, changes)| {
             let metrics = Metrics::new(options.metrics.clone());
-            let control = Arc::new(Control::new(Arc::clone(&shared), doors, options));
+            let control = Arc::new(Control::new(Arc::clone(&shared), changes, options));
             let pages = AdminPages::new(Arc::clone(&control), metrics);
             let tending = start_tending(Arc::clone(&control), admin, pages.clone())?;
             Ok(Self { control, threads, tending: Some(tending), admin: address, pages })
@@ -82,7 +83,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Checks a file as [`start`](Self::start) does, but binds and creates nothing.
+    /// Checks a file as [`start`](Self::start) does, but binds and creates nothing, and connects to no fleet.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Proxy {
     pub fn check(file: &File) -> Result<(), StartError> {
         let mut file = file.clone();
         for upstream in &mut file.upstreams {
-            let field = world::store_field(upstream);
+            let field = snapshot::store_field(upstream);
             if let Some(file::Idempotency { store, .. }) = &mut upstream.idempotency
                 && let KeyStore::Sqlite(path) = store
             {
@@ -98,7 +99,7 @@ impl Proxy {
                 *store = KeyStore::Memory;
             }
         }
-        World::new(&file, &memory(&file), &World::default()).map(drop)
+        Snapshot::check(&file, &memory(&file))
     }
 
     /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and

@@ -1,5 +1,7 @@
 //! Which policy applies to a request of an upstream.
 
+use std::sync::Arc;
+
 use http::request::Parts;
 use redial::Policy;
 use redial_policy::file::{File, Route, Upstream};
@@ -31,7 +33,7 @@ pub(crate) fn policies(file: &File, upstream: &Upstream) -> Vec<(String, Policy)
 /// Whether a request matches a route.
 pub(crate) type Matcher = dyn Fn(&Parts) -> bool + Send + Sync;
 
-pub(crate) fn matcher(route: &Route) -> Box<Matcher> {
+pub(crate) fn matcher(route: &Route) -> Arc<Matcher> {
     let Route { host, path, methods, .. } = route.clone();
     let (path, is_prefix) = match path {
         Some(path) => match path.strip_suffix('*') {
@@ -40,7 +42,7 @@ pub(crate) fn matcher(route: &Route) -> Box<Matcher> {
         },
         None => (String::new(), true),
     };
-    Box::new(move |request| {
+    Arc::new(move |request| {
         let target = request.uri.path();
         let is_path = if is_prefix { target.starts_with(&path) } else { target == path };
         is_path

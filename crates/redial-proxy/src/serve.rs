@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -21,21 +22,23 @@ use tokio::time::sleep;
 use crate::access::Entry;
 use crate::answer::{self, Refusal};
 use crate::body::{Arriving, Outbound};
-use crate::guard::{self, Wants};
+use crate::guard::{self, Origin, Wants};
 use crate::io::Stream;
 use crate::limits;
 use crate::listen::Listener;
 use crate::pool::UpgradedSlot;
 use crate::pulse::{Pulse, Watch};
 use crate::shared::{Admitted, Shared};
+use crate::snapshot::Upstream;
 use crate::stack::{Call, Stack};
 use crate::tunnel;
-use crate::world::Upstream;
 
 /// Where a connection was accepted, and on which terms.
 pub(crate) struct Entrance {
     pub(crate) listener: Arc<Listener>,
     pub(crate) tls: Option<ServerTls>,
+    /// The address of the caller, if it has one.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// What all requests of a connection share.
@@ -47,9 +50,9 @@ struct Caller {
     admitted: Arc<Admitted>,
 }
 
-/// Where requests go in the current world.
+/// Where requests go in the current snapshot.
 struct Current {
-    /// That of the world.
+    /// That of the snapshot.
     generation: u64,
     /// The name of the upstream, also of one that is gone.
     name: Arc<str>,
@@ -60,6 +63,8 @@ struct Destination {
     upstream: Arc<Upstream>,
     /// A clone of the upstream's: calling it takes an exclusive reference.
     stack: Stack,
+    /// What the upstream is told of the caller, if the caller is not trusted to say it.
+    origin: Option<Origin>,
 }
 
 /// Serves a connection until it ends.
@@ -98,8 +103,10 @@ pub(crate) async fn serve(
             let _ = drained.as_mut().poll(cx);
         }
         loop {
-            // An error is the caller's: it left, or sent what is not HTTP and was told so.
-            if connection.as_mut().poll(cx).is_ready() {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Err(error) = ended {
+                    caller.failed(&error);
+                }
                 return Poll::Ready(());
             }
             if is_draining || !shared.drain.has_started() {
@@ -123,14 +130,17 @@ pub(crate) async fn serve(
 /// Answers one request.
 async fn respond(
     caller: Arc<Caller>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<Response<Returned>, Infallible> {
     caller.pulse.begin();
     let access = caller.shared.access.as_ref();
-    let mut entry =
-        access.map(|it| it.begin(&caller.current().name, request.method(), request.uri().path()));
+    let mut entry = access.map(|it| it.begin(&caller.current().name, &mut request));
     let mut response = match caller.forward(request, entry.as_mut()) {
-        Ok(forwarded) => forwarded.response(&caller).await,
+        Ok(Forwarded { call, wants, upgrade }) => {
+            // Awaited here and not in a function of its own, whose future would hold the call twice.
+            let response = call.await;
+            caller.returned(response, wants, upgrade)
+        }
         Err(refusal) => refusal.response(),
     };
     // hyper closes a connection whose request was not read, but does not say so.
@@ -142,7 +152,7 @@ async fn respond(
         entry.answered(&response);
     }
     let pulse = Arc::clone(&caller.pulse);
-    Ok(response.map(|body| Returned { body, pulse, broken: None, _entry: entry }))
+    Ok(response.map(|body| Returned { body, pulse, broken: None, has_ended: false, entry }))
 }
 
 /// A request that was accepted.
@@ -160,9 +170,10 @@ impl Caller {
         entry: Option<&mut Entry>,
     ) -> Result<Forwarded, &'static Refusal> {
         let mut current = self.current();
-        let Destination { upstream, stack } = current.destination.as_mut().map_err(|it| *it)?;
+        let Destination { upstream, stack, origin } =
+            current.destination.as_mut().map_err(|it| *it)?;
         let (mut parts, body) = request.into_parts();
-        let wants = guard::request(&mut parts, &upstream.rules)?;
+        let wants = guard::request(&mut parts, &upstream.rules, origin.as_ref())?;
         if let Some(entry) = entry {
             entry.forwarded(upstream, &parts);
         }
@@ -172,20 +183,52 @@ impl Caller {
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
 
-    /// Follows the listener's upstream into the current world.
+    /// The connection has failed: the caller left, or sent a head that is not one of HTTP. hyper answers those by itself and
+    /// without a text, so that all that is left to do is to log them.
+    #[cold]
+    fn failed(&self, error: &hyper::Error) {
+        let status = match error.is_parse_too_large() {
+            true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            false => StatusCode::BAD_REQUEST,
+        };
+        if let Some(access) = self.shared.access.as_ref().filter(|_| error.is_parse()) {
+            access.unreadable(&self.current().name, status);
+        }
+    }
+
+    /// Prepares an endpoint's response, or the proxy's own, for the caller.
+    fn returned(
+        &self,
+        mut response: Response<Outbound>,
+        wants: Wants,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<Outbound> {
+        if let Err(refusal) = guard::response(&mut response, wants) {
+            return refusal.response();
+        }
+        if let Some(caller_side) = upgrade
+            && let Some(upgraded) = response.extensions_mut().remove::<UpgradedSlot>()
+            && let Some(endpoint) = upgraded.take()
+        {
+            tokio::spawn(tunnel::run(caller_side, *endpoint, Arc::clone(&self.admitted)));
+        }
+        response
+    }
+
+    /// Follows the listener's upstream into the current snapshot.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = self.shared.world.generation();
+        let generation = self.shared.snapshot.generation();
         if current.generation != generation {
             current.generation = generation;
-            let world = self.shared.world.load();
-            let Entrance { listener, tls } = &self.entrance;
-            current.destination = match listener.upstream(&world) {
+            let snapshot = self.shared.snapshot.load();
+            let Entrance { listener, tls, .. } = &self.entrance;
+            current.destination = match listener.upstream(&snapshot) {
                 None => Err(&answer::GONE),
                 Some((table, upstream)) => {
                     current.name = table.name.as_str().into();
                     match table.listen_tls == *tls {
-                        true => Ok(Destination::new(upstream)),
+                        true => Ok(Destination::new(upstream, &self.entrance)),
                         false => Err(&answer::OTHER_TLS),
                     }
                 }
@@ -196,23 +239,10 @@ impl Caller {
 }
 
 impl Destination {
-    fn new(upstream: &Arc<Upstream>) -> Self {
-        Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone() }
-    }
-}
-
-impl Forwarded {
-    async fn response(self, caller: &Caller) -> Response<Outbound> {
-        let (mut parts, body) = self.call.response().await.into_parts();
-        if let Err(refusal) = guard::response(&mut parts, self.wants) {
-            return refusal.response();
-        }
-        if let Some(upgraded) = parts.extensions.remove::<UpgradedSlot>()
-            && let (Some(endpoint), Some(caller_side)) = (upgraded.take(), self.upgrade)
-        {
-            tokio::spawn(tunnel::run(caller_side, *endpoint, Arc::clone(&caller.admitted)));
-        }
-        Response::from_parts(parts, body)
+    fn new(upstream: &Arc<Upstream>, entrance: &Entrance) -> Self {
+        let origin = || Origin::new(entrance.peer, entrance.tls.is_some());
+        let origin = (!upstream.rules.trust).then(origin);
+        Self { upstream: Arc::clone(upstream), stack: upstream.stack.clone(), origin }
     }
 }
 
@@ -222,13 +252,20 @@ struct Returned {
     pulse: Arc<Pulse>,
     /// Why the body broke off. hyper drops what it has not written when a body fails, so it first gets a turn to write.
     broken: Option<BoxError>,
+    has_ended: bool,
     /// Logged at the end.
-    _entry: Option<Entry>,
+    entry: Option<Entry>,
 }
 
 impl Drop for Returned {
     fn drop(&mut self) {
         self.pulse.end();
+        if let Some(entry) = &mut self.entry
+            && !self.has_ended
+            && !self.body.is_end_stream()
+        {
+            entry.cut_off("caller");
+        }
     }
 }
 
@@ -245,11 +282,18 @@ impl Body for Returned {
         }
         match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Err(error)) => {
+                self.has_ended = true;
+                if let Some(entry) = &mut self.entry {
+                    entry.cut_off("upstream");
+                }
                 self.broken = Some(error);
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            frame => Poll::Ready(frame),
+            frame => {
+                self.has_ended |= frame.is_none();
+                Poll::Ready(frame)
+            }
         }
     }
 

@@ -1,18 +1,18 @@
 //! What all threads of the proxy share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use redial::http::ReplayMemory;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
+use crate::snapshot::Snapshot;
 use crate::swap::Swap;
-use crate::world::World;
 
 pub(crate) struct Shared {
     pub(crate) access: Option<Access>,
-    pub(crate) world: Swap<World>,
+    pub(crate) snapshot: Swap<Snapshot>,
     /// What all replay buffers may keep together.
     pub(crate) memory: ReplayMemory,
     pub(crate) drain: Drain,
@@ -22,6 +22,14 @@ pub(crate) struct Shared {
     pub(crate) open: Box<[AtomicUsize]>,
     /// Notified when a connection ends.
     pub(crate) ended: Notify,
+    pub(crate) reloads: Reloads,
+}
+
+/// How many new files were used, and how many were refused.
+#[derive(Default)]
+pub(crate) struct Reloads {
+    pub(crate) applied: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 /// The end of the proxy: no more connections and no more requests on those that are open.

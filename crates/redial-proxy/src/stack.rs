@@ -3,11 +3,12 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use pin_project_lite::pin_project;
 use redial::http::server::idempotency::{self, Unprocessed};
 use redial::http::server::{DeadlineLayer, IdempotencyLayer, ShedLayer};
 use redial::http::{BoxError, Error, ResponseFuture, RetryLayer, RetryService};
@@ -31,11 +32,13 @@ pub(crate) enum Stack {
 type Layered = dyn Fn(Request<Arriving>) -> Boxed<Response<Outbound>> + Send + Sync;
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A request on its way through a stack.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for every request")]
-pub(crate) enum Call {
-    Retry(ResponseFuture<Balance, Inbound, ResponseBody>),
-    Layered(Boxed<Response<Outbound>>),
+pin_project! {
+    /// A request on its way through a stack.
+    #[project = CallProj]
+    pub(crate) enum Call {
+        Retry { #[pin] call: ResponseFuture<Balance, Inbound, ResponseBody> },
+        Layered { call: Boxed<Response<Outbound>> },
+    }
 }
 
 impl Stack {
@@ -60,20 +63,24 @@ impl Stack {
     pub(crate) fn call(&mut self, request: Request<Arriving>) -> Call {
         match self {
             // It is always ready, because the balancer is.
-            Self::Retry(service) => Call::Retry(service.call(request.map(Inbound::Streamed))),
-            Self::Layered(service) => Call::Layered(service(request)),
+            Self::Retry(service) => {
+                Call::Retry { call: service.call(request.map(Inbound::Streamed)) }
+            }
+            Self::Layered(service) => Call::Layered { call: service(request) },
         }
     }
 }
 
-impl Call {
-    pub(crate) async fn response(self) -> Response<Outbound> {
-        match self {
-            Self::Retry(call) => match call.await {
+impl Future for Call {
+    type Output = Response<Outbound>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Outbound>> {
+        match self.project() {
+            CallProj::Retry { call } => Poll::Ready(match ready!(call.poll(cx)) {
                 Ok(response) => response.map(Outbound::Streamed),
                 Err(error) => answer::failed(&error),
-            },
-            Self::Layered(call) => call.await,
+            }),
+            CallProj::Layered { call } => call.as_mut().poll(cx),
         }
     }
 }
@@ -93,7 +100,10 @@ where
                 Err(error) => Err(error),
             };
             match served {
-                Ok(response) => response.map(|body| Outbound::Layered(Box::pin(body))),
+                Ok(response) => match response.extensions().get().copied() {
+                    Some(refused) => answer::refused(refused, response.map(drop)),
+                    None => response.map(|body| Outbound::Layered(Box::pin(body))),
+                },
                 Err(error) => answer::failed(&error),
             }
         })

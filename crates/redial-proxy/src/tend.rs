@@ -21,7 +21,7 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::pool;
 use crate::shared::Shared;
-use crate::world::Upstream;
+use crate::snapshot::Upstream;
 
 /// How often names are looked up. Also the usual time to live of such records.
 const LOOK_UP: Duration = Duration::from_secs(5);
@@ -31,13 +31,13 @@ const LOOK_AT_FILE: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_millis(50);
 
 /// Keeps the time of this thread's pools, and closes the connections in them that have expired. An idle caller keeps the
-/// endpoints of the world of its last request, so those that a reload has removed are swept as well.
+/// endpoints of the snapshot of its last request, so those that a reload has removed are swept as well.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     let (mut generation, mut known) = (0, Vec::<Weak<Endpoint>>::new());
     loop {
-        if generation != shared.world.generation() {
-            generation = shared.world.generation();
-            for endpoint in shared.world.load().endpoints().map(Arc::downgrade) {
+        if generation != shared.snapshot.generation() {
+            generation = shared.snapshot.generation();
+            for endpoint in shared.snapshot.load().endpoints().map(Arc::downgrade) {
                 if !known.iter().any(|known| known.ptr_eq(&endpoint)) {
                     known.push(endpoint);
                 }
@@ -62,7 +62,7 @@ pub(crate) async fn resolve(control: Arc<Control>) {
 /// Reads the file again when it, or a certificate that it names, has changed.
 pub(crate) async fn watch(control: Arc<Control>) {
     let Some(path) = control.source.as_ref().map(|source| source.path.clone()) else { return };
-    let look = || Stamps::read(&path, &control.shared.world.load().file);
+    let look = || Stamps::read(&path, &control.shared.snapshot.load().file);
     let mut known = look();
     loop {
         sleep(LOOK_AT_FILE).await;
@@ -122,9 +122,9 @@ impl Stamps {
 /// Checks the endpoints of all upstreams that want it.
 pub(crate) async fn check(control: Arc<Control>) {
     loop {
-        let world = control.shared.world.load();
+        let snapshot = control.shared.snapshot.load();
         let mut checks = JoinSet::new();
-        for upstream in &world.upstreams {
+        for upstream in &snapshot.upstreams {
             match &upstream.health {
                 Some(health) => {
                     let (upstream, health) = (Arc::clone(upstream), health.clone());

@@ -23,7 +23,7 @@ use crate::tend;
 pub(crate) struct Threads(Vec<Thread<()>>);
 
 /// Opens and closes the listeners of the threads.
-pub(crate) struct Doors(UnboundedSender<Change>);
+pub(crate) struct ListenerChanges(UnboundedSender<Change>);
 
 /// A change of the listeners.
 enum Change {
@@ -32,10 +32,13 @@ enum Change {
 }
 
 impl Threads {
-    pub(crate) fn start(shared: &Arc<Shared>, drain: Duration) -> io::Result<(Self, Doors)> {
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        drain: Duration,
+    ) -> io::Result<(Self, ListenerChanges)> {
         let runtime = |_| Builder::new_current_thread().enable_all().build();
         let runtimes: Vec<Runtime> = shared.open.iter().map(runtime).collect::<Result<_, _>>()?;
-        let (doors, changes) = unbounded_channel();
+        let (sender, changes) = unbounded_channel();
         let (senders, receivers): (Vec<_>, Vec<_>) =
             shared.open.iter().map(|_| unbounded_channel()).unzip();
         let mut changes = Some(changes);
@@ -49,7 +52,7 @@ impl Threads {
             };
             all.push(thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?);
         }
-        Ok((Self(all), Doors(doors)))
+        Ok((Self(all), ListenerChanges(sender)))
     }
 
     pub(crate) fn join(&mut self) {
@@ -60,7 +63,7 @@ impl Threads {
     }
 }
 
-impl Doors {
+impl ListenerChanges {
     pub(crate) fn open(&self, listener: Bound) {
         self.change(Change::Open(listener));
     }

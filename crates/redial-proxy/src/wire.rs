@@ -7,20 +7,23 @@
 //! its response must not stop its own request.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use pin_project_lite::pin_project;
 use redial::http::BoxError;
-use tokio::task::{AbortHandle, unconstrained};
+use tokio::task::AbortHandle;
+use tokio::task::coop::{Unconstrained, unconstrained};
 
 use crate::body::RequestBody;
 use crate::endpoint::Lease;
@@ -69,7 +72,8 @@ impl Wire {
     pub(crate) async fn new(mut stream: Stream) -> Result<Self, hyper::Error> {
         stream.read_after_hang_up(true);
         let mut http = http1::Builder::new();
-        http.max_header_size(limits::HEAD_BYTES);
+        // Requests are small most often, and copying them into one buffer is cheaper than a list of parts.
+        http.max_header_size(limits::HEAD_BYTES).writev(false);
         let (sender, connection) = http.handshake(TokioIo::new(stream)).await?;
         Ok(Self { sender, connection: Some(connection), is_over: false, sent: Arc::default() })
     }
@@ -96,73 +100,22 @@ impl Wire {
         if self.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Sends a request. The future, which does not hold the request itself, is the beginning of its response.
+    /// Sends a request.
+    #[inline]
     pub(crate) fn send(
         mut self: Box<Self>,
         request: Request<RequestBody>,
-    ) -> impl Future<Output = Result<(Response<Incoming>, Link), Unanswered>> + Send {
+    ) -> Sent<impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Sending>>>> + Send>
+    {
         self.sent.store(false, Ordering::Relaxed);
         let sent = Arc::clone(&self.sent);
         let request = request.map(|body| Sending { body, _sent: SetWhenDropped(sent) });
-        let response = self.sender.try_send_request(request);
-        self.receive(response)
+        let response = unconstrained(self.sender.try_send_request(request));
+        Sent { response, wire: Some(self), is_written: false }
     }
 
-    async fn receive(
-        mut self: Box<Self>,
-        response: impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Sending>>>>,
-    ) -> Result<(Response<Incoming>, Link), Unanswered> {
-        let mut response = pin!(unconstrained(response));
-        let mut is_written = false;
-        let answered = poll_fn(|cx| {
-            let mut poll = |cx: &mut Context<'_>| {
-                let is_over = self.poll(cx).is_ready();
-                let mut noop = Context::from_waker(Waker::noop());
-                let answered = response.as_mut().poll(&mut noop);
-                if answered.is_ready() || !is_over {
-                    return answered;
-                }
-                // It returns the requests in its queue.
-                self.connection = None;
-                response.as_mut().poll(&mut noop)
-            };
-            // A waker is registered only if there is something to wait for: hyper wakes also for what this very poll does.
-            if is_written
-                && let Poll::Ready(answered) = poll(&mut Context::from_waker(Waker::noop()))
-            {
-                return Poll::Ready(answered);
-            }
-            is_written = true;
-            poll(cx)
-        });
-        match answered.await {
-            Ok(response) => {
-                let link = self.link(response.status()).await;
-                Ok((response, link))
-            }
-            Err(mut error) => Err(match error.take_message() {
-                Some(request) => {
-                    let request = Box::new(request.map(|sending| sending.body));
-                    Unanswered::Unsent(request, error.into_error())
-                }
-                None => Unanswered::Failed(error.into_error()),
-            }),
-        }
-    }
-
-    async fn link(mut self: Box<Self>, status: StatusCode) -> Link {
-        if status == StatusCode::SWITCHING_PROTOCOLS {
-            poll_fn(|cx| self.poll(cx)).await;
-            let Some(connection) = self.connection.take() else { return Link::Closed };
-            let parts = connection.into_parts();
-            let mut stream = parts.io.into_inner();
-            stream.read_after_hang_up(false);
-            return Link::Upgraded(Box::new(Upgraded {
-                stream,
-                received: parts.read_buf,
-                lease: None,
-            }));
-        }
+    /// The connection of a response that has begun and does not end HTTP.
+    pub(crate) fn link(mut self: Box<Self>) -> Link {
         if self.is_over {
             return Link::Closed;
         }
@@ -171,6 +124,72 @@ impl Wire {
         }
         let task = tokio::spawn(async move { poll_fn(|cx| self.poll(cx)).await });
         Link::Task(Task(task.abort_handle()))
+    }
+
+    /// The same for a response after which the connection is no longer HTTP.
+    pub(crate) async fn upgrade(mut self: Box<Self>) -> Link {
+        poll_fn(|cx| self.poll(cx)).await;
+        let Some(connection) = self.connection.take() else { return Link::Closed };
+        let parts = connection.into_parts();
+        let mut stream = parts.io.into_inner();
+        stream.read_after_hang_up(false);
+        Link::Upgraded(Box::new(Upgraded { stream, received: parts.read_buf, lease: None }))
+    }
+}
+
+pin_project! {
+    /// A request that is sent. The future is the beginning of its response. Written by hand, because the one of an async
+    /// function would hold its arguments twice.
+    pub(crate) struct Sent<F> {
+        #[pin]
+        response: Unconstrained<F>,
+        wire: Option<Box<Wire>>,
+        is_written: bool,
+    }
+}
+
+impl<F> Future for Sent<F>
+where
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<Sending>>>>,
+{
+    type Output = Result<(Response<Incoming>, Box<Wire>), Unanswered>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(wire) = this.wire else { return Poll::Pending };
+        let mut noop = Context::from_waker(Waker::noop());
+        let mut poll = |cx: &mut Context<'_>| {
+            let is_over = wire.poll(cx).is_ready();
+            let answered = this.response.as_mut().poll(&mut noop).map_err(Unanswered::from);
+            if answered.is_ready() || !is_over {
+                return answered;
+            }
+            // It returns the requests in its queue.
+            wire.connection = None;
+            this.response.as_mut().poll(&mut noop).map_err(Unanswered::from)
+        };
+        // A waker is registered only if there is something to wait for: hyper wakes also for what this very poll does.
+        let mut answered = Poll::Pending;
+        if mem::replace(this.is_written, true) {
+            answered = poll(&mut Context::from_waker(Waker::noop()));
+        }
+        if answered.is_pending() {
+            answered = poll(cx);
+        }
+        let response = ready!(answered)?;
+        this.wire.take().map_or(Poll::Pending, |wire| Poll::Ready(Ok((response, wire))))
+    }
+}
+
+impl From<TrySendError<Request<Sending>>> for Unanswered {
+    #[cold]
+    fn from(mut error: TrySendError<Request<Sending>>) -> Self {
+        match error.take_message() {
+            Some(request) => {
+                Self::Unsent(Box::new(request.map(|sending| sending.body)), error.into_error())
+            }
+            None => Self::Failed(error.into_error()),
+        }
     }
 }
 

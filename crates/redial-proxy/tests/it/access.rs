@@ -5,24 +5,130 @@ use std::sync::{Arc, mpsc};
 use redial_policy::file::AccessLog;
 use redial_proxy::{Line, Options, Proxy};
 
-use crate::kit::{OK, PATIENCE, Running, Upstream, file, port};
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, file, free_port, port};
 
-/// The line of the log for one request.
-fn line(form: AccessLog, request: &str) -> String {
-    let upstream = Upstream::always(OK);
-    let mut file = file(&format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port));
+/// A proxy before this upstream that logs, and its lines.
+fn logged(form: AccessLog, upstream: u16, table: &str) -> (Running, mpsc::Receiver<String>) {
+    let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{upstream}\"\n{table}");
+    let mut file = file(&to);
     file.proxy.log = form;
     let (sender, lines) = mpsc::channel();
     let log = move |line| {
         if let Line::Access(line) = line {
-            sender.send(line).unwrap();
+            // The test may have ended.
+            let _ = sender.send(line);
         }
     };
     let options = Options { log: Some(Arc::new(log)), ..Options::default() };
     let proxy = Proxy::start_with(&file, options).unwrap_or_else(|error| panic!("{error}"));
-    let proxy = Running { port: port(&proxy, "app"), proxy };
+    (Running { port: port(&proxy, "app"), proxy }, lines)
+}
+
+/// The line of the log for one request.
+fn line(form: AccessLog, request: &str) -> String {
+    let upstream = Upstream::always(OK);
+    let (proxy, lines) = logged(form, upstream.port, "");
     assert_eq!(proxy.ask(request).status(), 200);
     lines.recv_timeout(PATIENCE).unwrap()
+}
+
+const ONCE: &str = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+
+#[test]
+fn an_attempt_that_failed_is_logged_with_its_endpoint() {
+    let refused = free_port();
+    let (proxy, lines) = logged(AccessLog::Text, refused, ONCE);
+    assert_eq!(proxy.ask(GET).status(), 503);
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(&format!(" endpoint=127.0.0.1:{refused} attempts=1")), "{line}");
+}
+
+#[test]
+fn a_response_that_breaks_off_is_logged_as_incomplete() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.respond("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+    });
+    let (proxy, lines) = logged(AccessLog::Text, upstream.port, ONCE);
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.head().unwrap().status(), 200);
+    caller.rest();
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(" 200 ") && line.contains(" incomplete=upstream"), "{line}");
+}
+
+#[test]
+fn a_caller_that_leaves_in_the_middle_of_a_response_is_logged_as_such() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.respond("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+        accepted.wire.rest();
+    });
+    let (proxy, lines) = logged(AccessLog::Json, upstream.port, ONCE);
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.head().unwrap().status(), 200);
+    caller.reset();
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains("\"incomplete\":\"caller\""), "{line}");
+}
+
+#[test]
+fn a_complete_response_is_not_logged_as_incomplete() {
+    for response in
+        [OK, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"]
+    {
+        let upstream = Upstream::always(response);
+        let (proxy, lines) = logged(AccessLog::Text, upstream.port, ONCE);
+        assert_eq!(proxy.ask(GET).text(), "ok");
+        let line = lines.recv_timeout(PATIENCE).unwrap();
+        assert!(!line.contains("incomplete"), "{line}");
+    }
+}
+
+#[test]
+fn a_head_that_is_not_http_is_logged() {
+    let upstream = Upstream::always(OK);
+    let (proxy, lines) = logged(AccessLog::Text, upstream.port, "");
+    let large = format!("GET / HTTP/1.1\r\nhost: app\r\nx: {}\r\n\r\n", "a".repeat(40 << 10));
+    for (head, status) in [("GET\r\n\r\n", 400), (large.as_str(), 431)] {
+        let mut caller = proxy.connect();
+        caller.send(head);
+        assert_eq!(caller.head().unwrap().status(), status);
+        let line = lines.recv_timeout(PATIENCE).unwrap();
+        assert!(line.contains(&format!(" app - - {status} ")), "{line}");
+    }
+}
+
+#[test]
+fn a_request_of_a_trace_is_logged_with_it() {
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: app\r\ntraceparent: 00-{trace}-00f067aa0ba902b7-01\r\n\r\n"
+    );
+    assert!(line(AccessLog::Text, &request).contains(&format!(" trace={trace}")));
+    let not_one = "GET / HTTP/1.1\r\nhost: app\r\ntraceparent: 00-\"-1-01\r\n\r\n";
+    assert!(!line(AccessLog::Text, not_one).contains("trace"));
+}
+
+#[test]
+fn a_request_that_is_shed_is_logged_with_the_reason() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.tell("received");
+        accepted.wire.rest();
+    });
+    let (proxy, lines) =
+        logged(AccessLog::Text, upstream.port, "shed = { limit = 1, queue = 0 }\n");
+    let mut first = proxy.connect();
+    first.send(GET);
+    assert_eq!(upstream.event(), "received");
+    let rejected = proxy.ask(GET);
+    assert_eq!(rejected.status(), 503);
+    assert!(rejected.text().contains("too many requests are in progress"), "{rejected:?}");
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(" 503 ") && line.contains(" attempts=0 refused=overload"), "{line}");
 }
 
 #[test]

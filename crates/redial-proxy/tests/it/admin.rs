@@ -5,11 +5,15 @@ use std::time::{Duration, Instant};
 use redial_policy::file::Address;
 use redial_proxy::Proxy;
 
-use crate::kit::{OK, PATIENCE, Running, Upstream, Wire, file, port};
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, Wire, file, port};
 
 /// A proxy before this upstream, and the port of its admin interface.
 fn with_admin(upstream: &Upstream) -> (Running, u16) {
-    let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port);
+    with_table(upstream, "")
+}
+
+fn with_table(upstream: &Upstream, table: &str) -> (Running, u16) {
+    let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n{table}", upstream.port);
     let mut file = file(&to);
     file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
     let proxy = Proxy::start(&file).unwrap_or_else(|error| panic!("{error}"));
@@ -56,6 +60,44 @@ fn an_endpoint_that_hangs_up_has_failed() {
         502
     );
     assert_eq!((value(admin, "requests_total"), value(admin, "failures_total")), (1, 1));
+}
+
+fn post(admin: u16, path: &str) -> (u16, String) {
+    let mut caller = Wire::connect(admin);
+    caller.send(format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"));
+    let response = caller.response();
+    (response.status(), response.text())
+}
+
+#[test]
+fn the_breaker_of_a_policy_can_be_opened_and_reset() {
+    let upstream = Upstream::always(OK);
+    let table = "policy = \"guarded\"\n[policy.guarded]\nattempts = 1\nbreaker = {}\n";
+    let (proxy, admin) = with_table(&upstream, table);
+    let (status, text) = post(admin, "/breakers/app/guarded/open");
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("\"policy\": \"guarded\"") && text.contains("\"open\""), "{text}");
+    assert_eq!((proxy.ask(GET).status(), upstream.requests().len()), (503, 0));
+    assert_eq!(post(admin, "/breakers/app/guarded/reset").0, 200);
+    assert_eq!(proxy.ask(GET).status(), 200);
+    let (status, text) = post(admin, "/breakers/app/other/open");
+    assert_eq!(status, 404);
+    assert!(text.contains("no endpoint or policy `other`"), "{text}");
+}
+
+#[test]
+fn reloads_are_counted() {
+    let upstream = Upstream::always(OK);
+    let (proxy, admin) = with_admin(&upstream);
+    let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port);
+    let bad = "listen_tls = { cert = \"/nonexistent\", key = \"/nonexistent\" }\n";
+    proxy.proxy.reload(&file(&to)).unwrap();
+    assert!(proxy.proxy.reload(&file(&format!("{to}{bad}"))).is_err());
+    let metrics = page(admin, "/metrics");
+    for counted in ["{result=\"applied\"} 1", "{result=\"refused\"} 1"] {
+        let line = format!("redial_proxy_reloads_total{counted}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Several endpoints of one upstream.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::kit::{GET, OK, PATIENCE, Running, Upstream, free_port};
@@ -22,6 +24,34 @@ fn a_retry_goes_to_another_endpoint() {
         assert_eq!(proxy.ask(GET).status(), 200);
     }
     assert_eq!(good.requests().len(), 50);
+}
+
+#[test]
+fn a_hedge_goes_to_another_endpoint() {
+    // Neither answers the first request that arrives at either. So it is the hedge that is answered, and only by the other
+    // endpoint: on this one, or on a retry there, it would hang.
+    let is_first = Arc::new(AtomicBool::new(true));
+    let endpoint = || {
+        let (is_first, stuck) = (Arc::clone(&is_first), AtomicBool::new(false));
+        Upstream::new(move |accepted| {
+            while accepted.request().is_some() {
+                if is_first.swap(false, Ordering::SeqCst) {
+                    stuck.store(true, Ordering::SeqCst);
+                }
+                if stuck.load(Ordering::SeqCst) {
+                    accepted.wire.rest();
+                    return;
+                }
+                accepted.respond(OK);
+            }
+        })
+    };
+    let (one, two) = (endpoint(), endpoint());
+    let hedged = "policy = \"hedged\"\n[policy.hedged]\nattempts = 2\ndeadline = \"1m\"\nbudget = \"none\"\n\
+                  hedge = { after = \"20ms\" }\n";
+    let proxy = Running::to(&targets(&[one.port, two.port]), hedged);
+    assert_eq!(proxy.ask(GET).status(), 200);
+    assert_eq!((one.requests().len(), two.requests().len()), (1, 1));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! remembers them, and each payment happens once.
 
 use std::collections::HashMap;
+use std::env;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::kit::{Accepted, Running, Upstream, Wire, free_port};
+use crate::kit::{Accepted, OK, Running, Upstream, Wire, free_port};
 
 const PAYMENTS: u64 = 500;
 const CALLERS: u64 = 16;
@@ -147,4 +148,25 @@ fn a_key_of_a_request_that_was_never_sent_can_be_used_again() {
         assert_eq!(response.status(), 503, "{response:?}");
         assert!(response.text().contains("after 4 attempts"), "{}", response.text());
     }
+}
+
+#[test]
+fn sidecars_with_one_redis_share_their_keys() {
+    let redis = env::var("REDIAL_TEST_REDIS")
+        .expect("REDIAL_TEST_REDIS names no Redis: run `cargo xtask test`, which starts one");
+    let upstream = Upstream::always(OK);
+    let table = format!(
+        "idempotency = {{ store = \"{redis}\", methods = [\"POST\"] }}\npolicy = \"once\"\n\
+         [policy.once]\nattempts = 1\n"
+    );
+    let [one, two] = [(), ()].map(|()| Running::before(&upstream, &table));
+    let key = format!("{}-{}", std::process::id(), upstream.port);
+    let request = format!(
+        "POST / HTTP/1.1\r\nhost: app\r\nidempotency-key: \"{key}\"\r\ncontent-length: 0\r\n\r\n"
+    );
+    for proxy in [&one, &two] {
+        let response = proxy.ask(&request);
+        assert_eq!((response.status(), response.text().as_str()), (200, "ok"), "{response:?}");
+    }
+    upstream.only_request();
 }

@@ -6,9 +6,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use redial_proxy::{Options, Proxy, Source};
+use redial_proxy::{Line, Options, Proxy, Source};
 
-use crate::kit::{Directory, GET, OK, Upstream, Wire, file, port};
+use crate::kit::{Directory, GET, OK, PATIENCE, Upstream, Wire, file, free_port, port};
 
 #[test]
 fn of_two_that_read_the_file_the_newer_content_wins() {
@@ -39,4 +39,28 @@ fn of_two_that_read_the_file_the_newer_content_wins() {
     caller.send(GET);
     assert_eq!(caller.response().status(), 200);
     assert_eq!((old.requests().len(), new.requests().len()), (0, 1));
+}
+
+#[test]
+fn a_listener_that_moves_is_reported() {
+    let upstream = Upstream::always(OK);
+    let at = |port: u16| {
+        let to = upstream.port;
+        file(&format!(
+            "[upstream.app]\nto = \"http://127.0.0.1:{to}\"\nlisten = \"127.0.0.1:{port}\"\n"
+        ))
+    };
+    let (old, new) = (free_port(), free_port());
+    let (sender, events) = channel();
+    let log = move |line| drop(sender.send(line));
+    let options = Options { log: Some(Arc::new(log)), ..Options::default() };
+    let proxy = Proxy::start_with(&at(old), options).unwrap();
+    proxy.reload(&at(old)).unwrap();
+    proxy.reload(&at(new)).unwrap();
+    let Line::Event { name, message } = events.recv_timeout(PATIENCE).unwrap() else {
+        panic!("no event")
+    };
+    assert_eq!(name, "moved");
+    let moved = format!("app is now reached at 127.0.0.1:{new}, no longer at 127.0.0.1:{old}");
+    assert!(message.starts_with(&moved), "{message}");
 }

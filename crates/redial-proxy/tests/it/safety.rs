@@ -205,7 +205,10 @@ fn headers_of_proxies_are_taken_only_from_callers_that_are_trusted() {
     assert_eq!(trusted.get("x-forwarded-for"), Some("192.0.2.1"));
     assert_eq!(trusted.get("redial-attempt"), Some("7"));
     let untrusted = forwarded("trust = false", request);
-    assert_eq!(untrusted.names(), ["host", "redial-timeout-ms", "via", "x-request-id"]);
+    let own = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+    let names = [&["host", "redial-timeout-ms", "via"], &own[..], &["x-request-id"]].concat();
+    assert_eq!(untrusted.names(), names);
+    assert_eq!(own.map(|name| untrusted.get(name)), ["127.0.0.1", "app", "http"].map(Some));
 }
 
 #[test]

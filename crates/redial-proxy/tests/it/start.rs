@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use redial_proxy::Proxy;
 
@@ -100,4 +101,21 @@ fn only_a_socket_that_was_left_behind_is_replaced() {
     drop(UnixListener::bind(&path).unwrap());
     Proxy::start(&file(&text)).unwrap().drain();
     assert!(!path.exists(), "removed at the end");
+}
+
+#[test]
+fn a_check_connects_to_no_fleet() {
+    let ledger = Upstream::new(|accepted| {
+        accepted.wire.rest();
+    });
+    let text = format!(
+        "[upstream.app]\nto = \"http://127.0.0.1:1\"\npolicy = \"p\"\n\
+         [policy.p]\nfleet = \"f\"\nbudget = {{ window = {{ ratio = 0.2 }} }}\n\
+         [fleet.f]\nredis = \"redis://127.0.0.1:{}\"\n",
+        ledger.port
+    );
+    Proxy::check(&file(&text)).unwrap();
+    // As long as a fleet that was opened takes to connect, many times over.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(ledger.connections(), 0);
 }

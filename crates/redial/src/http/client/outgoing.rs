@@ -1,6 +1,7 @@
 //! A request may have to be sent again. This is what is kept of it for that, the headers that each attempt
 //! gets, and how its response is read.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -321,11 +322,25 @@ fn stamp(
     }
     let name = options.timeout_header.as_ref()?;
     let before = if left < LONGEST {
-        headers.insert(name, HeaderValue::from(left / MILLISECOND))
+        headers.insert(name, number_value(left / MILLISECOND))
     } else {
         headers.get(name).cloned()
     };
     before.as_ref().and_then(travel::digits).map(|left| left.saturating_mul(MILLISECOND))
+}
+
+thread_local!(static LATEST: RefCell<(u64, HeaderValue)> = RefCell::new((0, HeaderValue::from(0))));
+
+/// The value of a header. The first attempts of all calls of a policy have the same timeout, so that the latest value is
+/// most often the next one too, and not allocated again.
+#[inline]
+fn number_value(number: u64) -> HeaderValue {
+    LATEST.with_borrow_mut(|(latest, value)| {
+        if *latest != number {
+            (*latest, *value) = (number, HeaderValue::from(number));
+        }
+        value.clone()
+    })
 }
 
 const MILLISECOND: Nanos = 1_000_000;

@@ -22,4 +22,5 @@ pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};
 pub use idempotency::RedisStore;
 #[cfg(feature = "idempotency")]
 pub use idempotency::{Idempotency, IdempotencyFuture, IdempotencyLayer, MemoryStore};
+pub use refuse::Refused;
 pub use shed::{Shed, ShedFuture, ShedLayer};

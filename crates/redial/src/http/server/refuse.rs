@@ -18,6 +18,26 @@ pub(super) const UNAVAILABLE: Status = Status { http: StatusCode::SERVICE_UNAVAI
 /// RESOURCE_EXHAUSTED.
 pub(super) const EXHAUSTED: Status = Status { http: StatusCode::TOO_MANY_REQUESTS, grpc: 8 };
 
+/// Why a layer answered a request without calling the inner service: an extension of its response, for layers further out that log
+/// it or give it a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Too many requests are in progress.
+    Overload,
+    /// The caller's deadline has passed, or passes before the request would be served.
+    Late,
+}
+
+impl Refused {
+    /// A word for logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overload => "overload",
+            Self::Late => "late",
+        }
+    }
+}
+
 /// A response without a body. For gRPC the status is in the headers and the HTTP status is 200.
 pub(super) fn with<B: Default>(status: &Status, grpc: bool) -> Response<B> {
     let mut response = Response::new(B::default());
@@ -28,5 +48,8 @@ pub(super) fn with<B: Default>(status: &Status, grpc: bool) -> Response<B> {
     } else {
         *response.status_mut() = status.http;
     }
+    let is_late = status.http == TOO_LATE.http;
+    let refused = if is_late { Refused::Late } else { Refused::Overload };
+    response.extensions_mut().insert(refused);
     response
 }

@@ -1,7 +1,7 @@
 //! What a file describes, ready to serve requests.
 //!
-//! A world does not change. Another file is another world, and so is another address of a name. It takes over what is the
-//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the world in
+//! A snapshot does not change. Another file is another snapshot, and so is another address of a name. It takes over what is the
+//! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the snapshot in
 //! which they began.
 
 use std::collections::hash_map::RandomState;
@@ -31,7 +31,7 @@ use crate::targets;
 use crate::tls;
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Snapshot {
     pub(crate) file: File,
     /// The addresses of the names in the file.
     pub(crate) resolved: Resolved,
@@ -52,14 +52,14 @@ pub(crate) struct Upstream {
     /// a route.
     pub(crate) retries: Vec<(String, Retry)>,
     /// Which requests use another policy than the first, and its place.
-    routes: Vec<(Box<route::Matcher>, usize)>,
+    routes: Vec<(Arc<route::Matcher>, usize)>,
     pub(crate) health: Option<file::Health>,
     shed: Option<(file::Shed, ShedLayer)>,
     idempotency: Option<(file::Idempotency, IdempotencyLayer<Arc<Keys>>)>,
 }
 
-impl World {
-    /// Reads certificates, opens stores and looks up names. `before` is the world that this one replaces.
+impl Snapshot {
+    /// Reads certificates, opens stores and looks up names. `before` is the snapshot that this one replaces.
     pub(crate) fn new(
         file: &File,
         memory: &ReplayMemory,
@@ -75,7 +75,25 @@ impl World {
         memory: &ReplayMemory,
         before: &Self,
     ) -> Result<Self, StartError> {
-        let mut build = Build { file, resolved: &resolved, before, memory, fleets: Vec::new() };
+        Self::build(file, resolved, memory, before, true)
+    }
+
+    /// Reads certificates and looks up names, but opens no fleet.
+    pub(crate) fn check(file: &File, memory: &ReplayMemory) -> Result<(), StartError> {
+        let before = Self::default();
+        let resolved = Resolved::look_up(file, &before.resolved);
+        Self::build(file, resolved, memory, &before, false).map(drop)
+    }
+
+    fn build(
+        file: &File,
+        resolved: Resolved,
+        memory: &ReplayMemory,
+        before: &Self,
+        opens_fleets: bool,
+    ) -> Result<Self, StartError> {
+        let fleets = Vec::new();
+        let mut build = Build { file, resolved: &resolved, before, memory, fleets, opens_fleets };
         let build_one = |upstream| build.upstream(upstream).map(Arc::new);
         let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
         let fleets = build.fleets;
@@ -99,13 +117,14 @@ impl Upstream {
     }
 }
 
-/// A world that is being made.
+/// A snapshot that is being made.
 struct Build<'a> {
     file: &'a File,
     resolved: &'a Resolved,
-    before: &'a World,
+    before: &'a Snapshot,
     memory: &'a ReplayMemory,
     fleets: Vec<(Location, Fleet)>,
+    opens_fleets: bool,
 }
 
 impl Build<'_> {
@@ -131,8 +150,9 @@ impl Build<'_> {
             None => None,
             Some(wanted) => Some((wanted.clone(), idempotency(wanted, upstream, before)?)),
         };
+        let routes = self.routes(upstream, &retries);
         let stack = Stack::new(
-            &self.layer(upstream, &retries),
+            &self.layer(upstream, &retries, &routes),
             Balance::new(Arc::clone(&endpoints)),
             shed.as_ref().map(|(_, layer)| layer),
             idempotency.as_ref().map(|(_, layer)| layer),
@@ -143,7 +163,6 @@ impl Build<'_> {
         let field = format!("upstream.{name}.listen_tls");
         let acceptor = upstream.listen_tls.as_ref().map(|tls| tls::acceptor(tls, &field));
         let acceptor = acceptor.transpose()?;
-        let routes = self.routes(upstream, &retries);
         Ok(Upstream {
             name,
             rules,
@@ -162,7 +181,7 @@ impl Build<'_> {
         &self,
         upstream: &file::Upstream,
         retries: &[(String, Retry)],
-    ) -> Vec<(Box<route::Matcher>, usize)> {
+    ) -> Vec<(Arc<route::Matcher>, usize)> {
         let place = |policy: &str| retries.iter().position(|(name, _)| name == policy);
         let routes = route::of(self.file, upstream);
         let placed =
@@ -203,18 +222,30 @@ impl Build<'_> {
         };
         let mut known = self.fleets.iter().chain(&self.before.fleets);
         let same = |(at, fleet): &&(Location, Fleet)| at == location && fleet.name() == name;
+        let wrong = |wrong| {
+            let help = "write redis = \"redis://host:port/database\"";
+            StartError::new(format!("fleet.{name}"), wrong, help)
+        };
         let fleet = match known.find(same) {
             Some((_, fleet)) => fleet.clone(),
-            None => Fleet::at(location, name).and_then(|draft| draft.open()).map_err(|wrong| {
-                let help = "write redis = \"redis://host:port/database\"";
-                StartError::new(format!("fleet.{name}"), wrong, help)
-            })?,
+            None => {
+                let draft = Fleet::at(location, name).map_err(wrong)?;
+                if !self.opens_fleets {
+                    return Ok(None);
+                }
+                draft.open().map_err(wrong)?
+            }
         };
         self.fleets.push((location.clone(), fleet.clone()));
         Ok(Some(fleet))
     }
 
-    fn layer(&self, upstream: &file::Upstream, retries: &[(String, Retry)]) -> RetryLayer {
+    fn layer(
+        &self,
+        upstream: &file::Upstream,
+        retries: &[(String, Retry)],
+        routes: &[(Arc<route::Matcher>, usize)],
+    ) -> RetryLayer {
         let keyed = |retry: &Retry| match upstream.keys {
             file::Keys::Make => retry.clone().keyed(),
             file::Keys::Leave => retry.clone(),
@@ -225,8 +256,9 @@ impl Build<'_> {
         if upstream.attempts_header {
             layer = layer.attempts_header(names::ATTEMPTS);
         }
-        for (matches, place) in self.routes(upstream, retries) {
-            layer = layer.route(matches, keyed(&retries[place].1));
+        for (matches, place) in routes {
+            let matches = Arc::clone(matches);
+            layer = layer.route(move |request| matches(request), keyed(&retries[*place].1));
         }
         layer
     }
