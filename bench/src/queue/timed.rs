@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use redial_queue::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
-    Settings, Settled, Settlement, Store,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Reply, Settings, Settled, Settlement, Store,
 };
 
 pub(super) struct Timed<S> {
@@ -58,6 +58,14 @@ impl<S: Store> Store for Timed<S> {
 
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
         self.store.list(filter)
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        self.store.count(filter)
+    }
+
+    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>> {
+        self.store.groups(filter, most)
     }
 
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
