@@ -126,6 +126,8 @@ export interface Ask {
 }
 
 /** A slider that rests for so long is drawn with full quality. */
+/** After this long, a busy server is asked again. */
+const BUSY_MS = 1000;
 const REST_MS = 250;
 
 const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -243,6 +245,8 @@ export class Playground {
       if (this.#sent !== sent || stopped(error)) return;
       const replaced = error instanceof ApiError && error.status === 409;
       if (!replaced) this.failure = error instanceof Error ? error.message : String(error);
+      // The server is busy with others: what is drawn would stay that of an older setting.
+      if (error instanceof ApiError && error.status === 503) this.#rest = setTimeout(() => this.draw("full"), BUSY_MS);
     }
     this.#sent = null;
     if (this.#waiting) void this.#send(this.#waiting);

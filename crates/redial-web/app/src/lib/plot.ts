@@ -111,7 +111,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
       y: { distr: shape.log ? 3 : 1, log: base === 2 ? 2 : 10, range: (_u, low, high) => yRange(shape, extras.lines(), low, high, base) },
     },
     axes: [
-      { ...axis, gap: 8, size: 32, ...(shape.xKind === "seconds" ? { values: (_u, at) => at.map((x) => xText(x, "seconds")) } : { values: TIME_AXIS }) },
+      { ...axis, gap: 8, size: 32, space: 76, ...(shape.xKind === "seconds" ? { values: (_u, at) => at.map((x) => xText(x, "seconds")) } : { values: TIME_AXIS }) },
       { ...axis, gap: 6, size: 56, values: (_u, at) => at.map((y) => (y === null ? "" : yText(y, shape.unit))) },
     ],
     series: [{}, ...shape.series.map((of) => lineOf(of, extras))],
@@ -154,7 +154,8 @@ function gapOf(of: Series, index: number, all: Series[], extras: Extras): uPlot.
 }
 
 function endPadding(shape: Shape, width: number): number {
-  if (!labelled(width, shape.series.length)) return 12;
+  // Half of the last time below the axis.
+  if (!labelled(width, shape.series.length)) return 28;
   const context = document.createElement("canvas").getContext("2d");
   if (!context) return 12;
   context.font = FONT;
@@ -202,6 +203,7 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
     ctx.fillStyle = thin(colours.limit, 0.1);
     ctx.fillRect(left, bbox.top, right - left, bbox.height);
     ctx.fillStyle = colours.limit;
+    ctx.textAlign = "left";
     ctx.textBaseline = "top";
     ctx.fillText(label, left + 4 * ratio, bbox.top + 3 * ratio);
   }
@@ -246,6 +248,7 @@ function drawLabels(u: uPlot, series: Series[], colours: Palette): void {
   spread(placed, height, bbox.top, bbox.top + bbox.height);
   ctx.save();
   ctx.font = FONT.replace("12px", `600 ${12 * ratio}px`);
+  ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const { label, colour, y } of placed) {
     ctx.fillStyle = colours[colour];
