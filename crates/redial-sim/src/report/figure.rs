@@ -52,6 +52,8 @@ impl Report<'_> {
         let capacity = Some(self.scenario.backend.capacity()).filter(|it| it.is_finite());
         // A capacity far above everything else would flatten the curves.
         let capacity = capacity.filter(|it| *it <= picture.most * 4.0);
+        let last = (self.scenario.duration as f64 / 1e6 / picture.point_ms).ceil() as usize;
+        let last = last.saturating_sub(1);
         let legend = Legend::new(layout, &picture, capacity);
         let title = if alone { 30.0 } else { 4.0 };
         let head = facts_lines(self, &cases, layout) * 17.0 + 10.0;
@@ -73,7 +75,7 @@ impl Report<'_> {
                 Scale::new(picture.length_ms(), layout.left, layout.right()),
                 Scale::new(most, panel + PANEL, panel + 4.0),
             );
-            let plot = Plot { layout, picture: &picture, capacity, x, y, top: panel };
+            let plot = Plot { layout, picture: &picture, capacity, x, y, top: panel, last };
             plot.frame(&mut svg);
             plot.curves(&mut svg, points);
             plot.hovers(&mut svg, points);
@@ -208,6 +210,8 @@ struct Plot<'a> {
     x: Scale,
     y: Scale,
     top: f64,
+    /// The last point while calls begin. What follows is a backend without load.
+    last: usize,
 }
 
 impl Plot<'_> {
@@ -261,8 +265,7 @@ impl Plot<'_> {
 
     /// The names of the curves at their ends, from top to bottom without overlap.
     fn names(&self, svg: &mut Svg, points: &[Point]) {
-        let last = points.iter().rev().find(|point| point.attempts() > 0.0);
-        let last = last.copied().unwrap_or_default();
+        let last = points.get(self.last).or(points.last()).copied().unwrap_or_default();
         let mut names = vec![
             (self.y.at(last.attempts()), "attempts"),
             (self.y.at(last.served), "served"),

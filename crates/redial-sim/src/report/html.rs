@@ -102,9 +102,12 @@ impl Page {
     pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
         let mut page = Self::titled(&scenario.title);
         page.out.push_str(&format!(
-            "<p class=\"dim\">Scenario {}, simulated by the {}, seed {}, {} of each {each}.</p>\n",
+            "<p class=\"dim\">Scenario {}, simulated by {}, seed {}, {} of each {each}.</p>\n",
             escape(question.name),
-            escape(&question.engine()),
+            match question.engine {
+                Some(engine) => format!("the {engine}"),
+                None => "several engines".to_owned(),
+            },
             question.seed,
             match question.runs {
                 1 => "one run".to_owned(),
