@@ -14,7 +14,7 @@ export default defineConfig({
       output: {
         entryFileNames: "app.js",
         assetFileNames: ({ names }) => (names.includes("licences.txt") ? "licences.txt" : "app[extname]"),
-        inlineDynamicImports: true,
+        codeSplitting: false,
       },
     },
   },
