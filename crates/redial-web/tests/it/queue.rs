@@ -183,7 +183,9 @@ fn a_redrive_is_paced() {
 #[test]
 fn a_purge_takes_what_was_seen_or_nothing() {
     let shop = Shop::new();
-    (0..3).for_each(|_| drop(shop.dead(NewJob::new("x"), "attempts", "503")));
+    for _ in 0..3 {
+        shop.dead(NewJob::new("x"), "attempts", "503");
+    }
     let purge = |expected: u64| shop.post("/purge", &json!({ "which": {}, "expected": expected }));
     let refused = purge(2);
     assert_eq!(refused.status, 409);

@@ -40,14 +40,12 @@ fn a_bad_policy_shows_its_finding() -> Result<(), String> {
     tab.wait_for("document.querySelector('option[value=own]')")?;
     tab.eval(&format!("(() => {{ {choose} }})()"))?;
     tab.wait_for("document.querySelector('textarea')")?;
-    tab.fill(
-        "textarea",
-        "",
-        "[policy.mine]\nattempts = 50\nbackoff = \"0ms\"\nbudget = \"none\"\n",
-    )?;
-    tab.wait_for("document.querySelector('section[aria-label=\"Your policy\"]').innerText.includes('budget')")?;
-    tab.fill("textarea", "", "[policy.mine]\natempts = 3\n")?;
-    tab.wait_for("document.querySelector('section[aria-label=\"Your policy\"]').innerText.includes('atempts')")?;
+    let remarks = "document.querySelector('.remarks').innerText";
+    tab.fill("textarea", "", "attempts = 4\nbackoff = { jitter = \"none\" }\nbudget = \"none\"\n")?;
+    tab.wait_for(&format!("{remarks}.includes('budget')"))?;
+    tab.fill("textarea", "", "attempts = 0\n")?;
+    tab.wait_for(&format!("{remarks}.includes('attempts')"))?;
+    tab.wait_for("document.querySelector('textarea').getAttribute('aria-invalid') === 'true'")?;
     assert_eq!(tab.complaints(), [""; 0]);
     Ok(())
 }
