@@ -113,6 +113,7 @@ impl Up {
         let sidecar = sidecar.ok_or_else(|| other("the demo's sidecar has no address"))?;
         demo.call(sidecar).map_err(other)?;
         let queue = DurableQueue::new(store, DEMO_QUEUE)?;
+        self.tasks.spawn(Arc::clone(&demo).keep_calm());
         self.tasks.spawn(async move {
             // A store that fails is reported by its worker.
             let _ = demo.enqueue(queue).await;
