@@ -77,7 +77,7 @@ fn every_story_can_be_told_at_the_ends_of_its_sliders() {
             let answer = simulate(&site, ask);
             let all = answer["policies"].as_array().unwrap();
             let has_figures = |policy: &&Value| {
-                policy["result"]["figures"]["amplification"].as_f64().is_some_and(|it| it >= 0.9)
+                policy["result"]["figures"]["amplification"].as_f64().is_some_and(|it| it > 0.0)
             };
             assert_eq!(all.iter().filter(has_figures).count(), 2, "{name} {sliders}: {all:?}");
         }
