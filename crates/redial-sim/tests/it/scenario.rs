@@ -154,7 +154,12 @@ fn errors_of_the_work_of_a_backend_name_their_place() {
 #[test]
 fn errors_of_clients_and_endpoints_name_their_place() {
     check(&[
-        ("instances = 10", "instances = 2000000", "line 3", "more than the 1000000 that fit"),
+        (
+            "instances = 10\narrivals = { poisson = { load = 0.5 } }",
+            "instances = 2000000\narrivals = { closed = { callers = 2000000, think = { exponential = \"1s\" } } }",
+            "line 3",
+            "more than the 1000000 that fit",
+        ),
         (
             "instances = 10",
             "instances = \"each\"",

@@ -37,7 +37,7 @@ fn a_breaker_is_opened_and_reset_by_hand() {
     // Everything else is an error of one sentence.
     let mistakes = [
         ("POST", "/breakers/none/x/open".to_owned(), "", 404, "no upstream `none`"),
-        ("POST", "/breakers/app/x/open".to_owned(), "", 404, "has no endpoint `x`"),
+        ("POST", "/breakers/app/x/open".to_owned(), "", 404, "has no endpoint or policy `x`"),
         ("POST", path("half"), "", 404, "/breakers/UPSTREAM/ENDPOINT/open"),
         ("GET", path("open"), "", 405, "only POST"),
         ("POST", "/config".to_owned(), "", 405, "only GET"),
@@ -141,7 +141,7 @@ fn the_access_log_has_a_line_for_each_request_without_its_query() {
     };
     assert_eq!(parts(paid), ["app", "GET", "/paid", "200", &endpoint, "1", "null"]);
     assert_eq!(parts(down), ["app", "GET", "/down", "503", &endpoint, "2", "attempts"]);
-    assert_eq!(parts(left), ["app", "GET", "/hang", "null", "null", "null", "null"]);
+    assert_eq!(parts(left), ["app", "GET", "/hang", "null", &endpoint, "null", "null"]);
     assert!(!sidecar.log().contains("4242"));
     // The context of a trace is carried on as it came.
     let sent = server.requests()[0].to_ascii_lowercase();
