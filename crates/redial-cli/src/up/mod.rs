@@ -39,11 +39,18 @@ Exit codes: 0 ended by itself or by the first signal, 2 the file, the folder or 
 at once.
 
 Examples:
-  redial up                                      the demo: open the printed address and press a button
-  redial up --for 20s                            the same for twenty seconds
-  redial up proxy.toml                           your upstreams; the file is that of `redial proxy`
-  redial up --page-only                          only the playground
-  redial up --listen 0.0.0.0:7575 --allow-host box.internal      for other machines, at http://box.internal:7575")]
+  # the demo for twenty seconds: open the printed address, press a button
+  redial up --for 20s
+  # only the playground
+  redial up --page-only --for 5s
+  # your upstreams: the file is that of redial proxy
+  echo '[upstream.api]' > proxy.toml
+  echo 'listen = \"127.0.0.1:0\"' >> proxy.toml
+  echo 'to = \"http://127.0.0.1:9\"' >> proxy.toml
+  redial up proxy.toml --for 5s
+  # for other machines, at http://box.internal:7575, until it is stopped
+  redial up --listen 0.0.0.0:7575 --allow-host box.internal &
+  kill $!")]
 pub(crate) struct Args {
     /// A policy file with [upstream.NAME] tables, as for `redial proxy`
     file: Option<PathBuf>,

@@ -68,7 +68,7 @@ fn paste(command: &[&str]) -> Output {
 }
 
 /// The commands whose examples are long, and have tests of their own that run beside this one.
-const LONG: [&str; 3] = ["demo", "doctor", "sim"];
+const LONG: [&str; 4] = ["demo", "doctor", "sim", "up"];
 
 #[track_caller]
 fn pasted(command: &[&str]) {
@@ -104,6 +104,11 @@ fn examples_of_doctor_can_be_pasted() {
 #[test]
 fn examples_of_sim_can_be_pasted() {
     pasted(&["sim"]);
+}
+
+#[test]
+fn examples_of_up_can_be_pasted() {
+    pasted(&["up"]);
 }
 
 #[test]
