@@ -47,6 +47,22 @@ fn human_output_has_the_line_and_the_fix() {
 }
 
 #[test]
+fn a_score_is_printed_as_json() {
+    let scratch = Scratch::new("rubric");
+    let path = scratch.file("policy.toml", format!("{NO_JITTER}require_key = true\n"));
+    let printed = [&["--json"][..], &["--format", "json"]].map(|form| {
+        let output = check(&[&["--rubric", &*path], form].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    });
+    assert_eq!(printed[0], printed[1]);
+    let points = printed[0]["scores"][0]["points"].as_array().unwrap();
+    let lost: Vec<&Value> = points.iter().filter(|point| point["met"] == false).collect();
+    assert_eq!(lost.len(), 1, "{points:?}");
+    assert_eq!((&lost[0]["name"], &lost[0]["line"]), (&"full-jitter".into(), &5.into()));
+}
+
+#[test]
 fn passwords_are_not_repeated() {
     let scratch = Scratch::new("passwords");
     for line in [
