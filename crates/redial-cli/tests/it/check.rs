@@ -62,6 +62,21 @@ fn a_score_is_printed_as_json() {
     assert_eq!((&lost[0]["name"], &lost[0]["line"]), (&"full-jitter".into(), &5.into()));
 }
 
+/// Standard error is a file here, so its lines are not wrapped at the width of the terminal that standard output is.
+#[test]
+fn messages_are_wrapped_at_the_width_of_their_own_stream() {
+    let scratch = Scratch::new("wrapped");
+    scratch.file("empty.yaml", "services: {}\n");
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let line = format!("stty cols 40; {redial} check empty.yaml 2> messages");
+    let mut script = crate::program("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(&scratch.0).env_remove("COLUMNS");
+    assert_eq!(script.stdin(Stdio::null()).output().unwrap().status.code(), Some(2));
+    let messages = std::fs::read_to_string(scratch.path("messages")).unwrap();
+    let help = messages.lines().find(|line| line.contains("help: known formats")).unwrap();
+    assert!(help.ends_with("name one with --from"), "{messages}");
+}
+
 #[test]
 fn passwords_are_not_repeated() {
     let scratch = Scratch::new("passwords");
