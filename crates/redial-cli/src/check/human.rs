@@ -93,8 +93,10 @@ fn finding(report: &Report, located: &Located, output: &Output) -> String {
     group = shown(group, source.name(), source.text(), finding.place.span, located.position);
     group = group.element(Level::HELP.message(output.text(HELP_COLUMNS, &finding.help)));
     if let Some(simulated) = &located.simulated {
-        let text = output.text(HELP_COLUMNS + 5, &simulated.to_string());
-        group = group.element(Level::NOTE.with_name("simulated").message(text));
+        let title = simulated.title();
+        let before = HELP_COLUMNS + title.len() - "help".len();
+        let text = output.text(before, &simulated.to_string());
+        group = group.element(Level::NOTE.with_name(title).message(text));
     }
     output.renderer.render(&[group])
 }

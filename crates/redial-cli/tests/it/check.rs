@@ -332,7 +332,7 @@ fn simulations_have_numbers() {
     assert!(budget["fixed"].as_f64() < Some(3.0), "{budget}");
     assert_eq!(simulated("no-jitter")["value"], 1.0, "all of them at once");
     assert!(simulated("no-jitter")["fixed"].as_f64() < Some(0.9));
-    assert!(simulated("unsafe-without-key")["not"].is_string(), "Redial does nothing twice");
+    assert!(simulated("unsafe-without-key")["skipped"].is_string(), "Redial does nothing twice");
     assert_eq!(answer, json(&["bad.toml", "--simulate"]), "the same numbers again");
     let output = check(&["bad.toml", "--simulate", "--clients", "100000"]);
     assert!(
