@@ -18,7 +18,7 @@ pub struct Criterion {
     pub name: &'static str,
     /// What an answer needs.
     pub about: &'static str,
-    /// The rules whose findings lose the point. A note does not: what it is about is bounded by another field.
+    /// The rules whose warnings and errors lose the point; their notes do not.
     pub rules: &'static [&'static Rule],
     /// The field of a policy file that decides.
     field: &'static str,
