@@ -219,9 +219,10 @@ struct Fitting {
 
 impl Fitting {
     fn new(policy: &Policy, deadline: Nanos) -> Self {
-        let mut best = None;
-        let mut waited = 0_u64;
-        for (wait, attempts) in waits(policy, mean).zip(2_u32..) {
+        // A policy may have billions of attempts, which too-many-attempts reports.
+        let waits = || waits(policy, mean).take(NO_CAP as usize - 1);
+        let (mut best, mut waited) = (None, 0_u64);
+        for (wait, attempts) in waits().zip(2_u32..) {
             waited = waited.saturating_add(wait);
             let timeout = deadline.saturating_sub(waited) / u64::from(attempts);
             if timeout < LEAST_TIMEOUT {
@@ -231,10 +232,10 @@ impl Fitting {
         }
         best.unwrap_or_else(|| {
             let attempts = policy.attempts();
-            let waited = waits(policy, mean).take(NO_CAP as usize).fold(0, Nanos::saturating_add);
+            let waited = waits().fold(0, Nanos::saturating_add).div_ceil(MS).saturating_mul(MS);
             let enough = LEAST_TIMEOUT.saturating_mul(u64::from(attempts) + 1);
-            let enough = enough.saturating_add(waited.div_ceil(MS).saturating_mul(MS));
-            Self { timeout: LEAST_TIMEOUT, attempts, longer_deadline: Some(enough) }
+            let longer_deadline = Some(enough.saturating_add(waited));
+            Self { timeout: LEAST_TIMEOUT, attempts, longer_deadline }
         })
     }
 

@@ -139,6 +139,7 @@ fn timeouts() {
         "attempt_timeout = '10s'\ndeadline = '60s'",
         "attempt_timeout = '666ms'\ndeadline = '60s'",
         "attempt_timeout = '5s'\nconnect_timeout = '1s'\ndeadline = '60s'",
+        "attempt_timeout = '5s'\ndeadline = '60s'\nbackoff = { base = '2s', cap = '4s' }",
         "connect_timeout = '1s'\ndeadline = '60s'",
         "deadline = 'none'",
     ] {
@@ -162,6 +163,7 @@ fn all_attempts_start_when_attempts_hang() {
         ("attempts-do-not-fit", "attempts = 5\nattempt_timeout = '900ms'\ndeadline = '1s'"),
         ("attempt-timeout-not-below-deadline", "attempt_timeout = '2s'\ndeadline = '2s'"),
         ("attempt-timeout-not-below-deadline", "attempt_timeout = '300ms'\ndeadline = '300ms'"),
+        ("slower-than-slo", "attempt_timeout = '5s'\ndeadline = '60s'"),
     ];
     let waits = [
         "{ base = '100ms', cap = '2s' }",
@@ -171,7 +173,9 @@ fn all_attempts_start_when_attempts_hang() {
         "{ base = '100ms', cap = '2s', jitter = 'decorrelated' }",
     ];
     for ((rule, policy), backoff) in policies.iter().flat_map(|it| waits.map(|wait| (it, wait))) {
-        let text = format!("[policy.p]\nhedge = 'none'\n{policy}\nbackoff = {backoff}");
+        let text = format!(
+            "[setting]\nslo = '6s'\n[policy.p]\nhedge = 'none'\n{policy}\nbackoff = {backoff}"
+        );
         let fixed = fix(rule, &text).unwrap_or_else(|| panic!("{rule}: no fix of\n{text}"));
         let (mut start, mut wait) = (0, 0);
         for k in 1..fixed.attempts() {
