@@ -3,7 +3,7 @@
 /// Values across a character.
 pub const DOTS_ACROSS: usize = 2;
 const DOTS_DOWN: usize = 4;
-/// A dotted line has a dot for one in so many samples.
+/// The number of samples per dot of a dotted line.
 const DOTTED: usize = 4;
 
 /// Values over time.
@@ -42,7 +42,7 @@ impl Cell {
     }
 }
 
-/// Draws all series over each other, so many characters wide. The first row is the top, which is the value `most`.
+/// Draws all series over each other. `width` and `rows` count characters. The first row is the top, which is the value `most`.
 pub fn draw(series: &[Series<'_>], most: f64, rows: usize, width: usize) -> Vec<Vec<Cell>> {
     let mut cells = vec![vec![Cell::default(); width]; rows];
     let levels = rows * DOTS_DOWN;

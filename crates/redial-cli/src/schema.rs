@@ -42,6 +42,7 @@ macro_rules! outputs {
 /// What commands print as JSON, by name.
 const OUTPUTS: &[(&str, &str)] = outputs![
     "check",
+    "check-rubric",
     "check-rules",
     "demo",
     "dlq-purge",

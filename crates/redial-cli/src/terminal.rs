@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use crate::text;
 
@@ -19,7 +20,11 @@ const DEFAULT_HEIGHT: usize = 24;
 
 impl Terminal {
     pub(crate) fn of_stdout() -> Self {
-        let size = terminal_size::terminal_size_of(io::stdout());
+        Self::of(&io::stdout())
+    }
+
+    pub(crate) fn of(stream: &(impl AsFd + IsTerminal)) -> Self {
+        let size = terminal_size::terminal_size_of(stream);
         let width = size.map(|(it, _)| usize::from(it.0));
         // Set for programs whose output a pager shows.
         let from_environment = || env::var("COLUMNS").ok()?.parse().ok();
@@ -27,7 +32,7 @@ impl Terminal {
         Self {
             width: bound.unwrap_or(DEFAULT_WIDTH).clamp(40, 240),
             height: size.map_or(DEFAULT_HEIGHT, |(_, it)| usize::from(it.0)),
-            has_colours: has_colours(&io::stdout()),
+            has_colours: has_colours(stream),
             is_bounded: bound.is_some(),
         }
     }

@@ -6,7 +6,7 @@ use redial_core::decide::{Failure, Outcome};
 use redial_core::schedule::{HintRule, Jitter};
 use redial_core::{DurationText, Policy};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::found::Found;
 use crate::rules::{Rule, admit, decide, schedule};
 use crate::source::Place;
@@ -18,7 +18,7 @@ pub struct Criterion {
     pub name: &'static str,
     /// What an answer needs.
     pub about: &'static str,
-    /// The rules whose findings lose the point.
+    /// The rules whose warnings and errors lose the point; their notes do not.
     pub rules: &'static [&'static Rule],
     /// The field of a policy file that decides.
     field: &'static str,
@@ -92,7 +92,9 @@ impl Score {
     pub fn of<'a>(found: &Found, findings: impl Iterator<Item = &'a Finding> + Clone) -> Self {
         let point = |criterion: &'static Criterion| {
             let is_about = |finding: &&Finding| {
-                finding.policy == found.places.whole() && criterion.rules.contains(&finding.rule)
+                finding.policy == found.places.whole()
+                    && finding.severity > Severity::Note
+                    && criterion.rules.contains(&finding.rule)
             };
             let finding = findings.clone().find(is_about);
             let judged = match finding {

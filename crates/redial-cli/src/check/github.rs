@@ -16,7 +16,7 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
             Severity::Error => "error",
         };
         let file = report.source(located).name();
-        let simulated = located.simulated.as_ref().map(|it| format!("\nsimulated: {it}"));
+        let simulated = located.simulated.as_ref().map(|it| format!("\n{}: {it}", it.title()));
         let message =
             format!("{}\nhelp: {}{}", finding.message, finding.help, simulated.unwrap_or_default());
         line(command, file, Some(located.position), finding.rule.name, &message, out)?;

@@ -1,20 +1,21 @@
 //! Findings in the style of a compiler: the message, the place, the line with a mark under it, and what to write instead.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use annotate_snippets::renderer::Renderer;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Snippet};
 use redial_policy::{Cursor, Position, Problem, Severity, Span, excerpt};
 
 use super::report::{Located, Report};
-use crate::terminal::{Terminal, has_colours};
+use crate::terminal::Terminal;
 use crate::text::sanitise;
 
 /// Prints findings to standard output and problems to standard error.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let paper = Paper::of(&io::stdout());
+    let output = Output::of(&io::stdout());
     for located in report.open() {
-        writeln!(out, "{}\n", finding(report, located, &paper))?;
+        writeln!(out, "{}\n", finding(report, located, &output))?;
     }
     out.flush()?;
     problems(report)?;
@@ -23,10 +24,10 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 /// Prints the problems to standard error.
 pub(crate) fn problems(report: &Report) -> io::Result<()> {
-    let paper = Paper::of(&io::stderr());
+    let output = Output::of(&io::stderr());
     for unreadable in &report.problems {
         let (name, text) = (report.name(unreadable), report.text(unreadable));
-        let printed = problem(name, text, &unreadable.problem, unreadable.position, &paper);
+        let printed = problem(name, text, &unreadable.problem, unreadable.position, &output);
         writeln!(io::stderr(), "{printed}\n")?;
     }
     Ok(())
@@ -35,16 +36,16 @@ pub(crate) fn problems(report: &Report) -> io::Result<()> {
 /// A problem with its place, for an error message.
 pub(crate) fn plain_problem(name: &str, text: &str, wrong: &Problem) -> String {
     let position = wrong.span.map(|span| Cursor::new(text).go(span));
-    problem(name, text, wrong, position, &Paper::plain())
+    problem(name, text, wrong, position, &Output::plain())
 }
 
 /// A finding with its place, for an error message.
 pub(super) fn plain_finding(report: &Report, located: &Located) -> String {
-    finding(report, located, &Paper::plain())
+    finding(report, located, &Output::plain())
 }
 
-/// What is printed on: its colours and its width.
-struct Paper {
+/// The colours and the width of what is printed.
+struct Output {
     renderer: Renderer,
     /// `None` if lines may have any length.
     terminal: Option<Terminal>,
@@ -53,10 +54,10 @@ struct Paper {
 /// The columns before the text of a help, with a line number of three digits: `    = help: `.
 const HELP_COLUMNS: usize = 14;
 
-impl Paper {
-    fn of(stream: &impl IsTerminal) -> Self {
-        let renderer = if has_colours(stream) { Renderer::styled() } else { Renderer::plain() };
-        let terminal = Terminal::of_stdout();
+impl Output {
+    fn of(stream: &(impl AsFd + IsTerminal)) -> Self {
+        let terminal = Terminal::of(stream);
+        let renderer = if terminal.has_colours { Renderer::styled() } else { Renderer::plain() };
         let renderer =
             if terminal.is_bounded { renderer.term_width(terminal.width) } else { renderer };
         Self { renderer, terminal: Some(terminal) }
@@ -81,21 +82,23 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-fn finding(report: &Report, located: &Located, paper: &Paper) -> String {
+fn finding(report: &Report, located: &Located, output: &Output) -> String {
     let finding = &located.finding;
     let source = report.source(located);
     // `warning[no-budget]: `
     let before = finding.severity.name().len() + finding.rule.name.len() + 4;
-    let message = paper.text(before, &finding.message);
+    let message = output.text(before, &finding.message);
     let title = level(finding.severity).primary_title(message);
     let mut group = Group::with_title(title.id(finding.rule.name));
     group = shown(group, source.name(), source.text(), finding.place.span, located.position);
-    group = group.element(Level::HELP.message(paper.text(HELP_COLUMNS, &finding.help)));
+    group = group.element(Level::HELP.message(output.text(HELP_COLUMNS, &finding.help)));
     if let Some(simulated) = &located.simulated {
-        let text = paper.text(HELP_COLUMNS + 5, &simulated.to_string());
-        group = group.element(Level::NOTE.with_name("simulated").message(text));
+        let title = simulated.title();
+        let before = HELP_COLUMNS + title.len() - "help".len();
+        let text = output.text(before, &simulated.to_string());
+        group = group.element(Level::NOTE.with_name(title).message(text));
     }
-    paper.renderer.render(&[group])
+    output.renderer.render(&[group])
 }
 
 fn problem(
@@ -103,9 +106,9 @@ fn problem(
     text: &str,
     problem: &Problem,
     position: Option<Position>,
-    paper: &Paper,
+    output: &Output,
 ) -> String {
-    let title = Level::ERROR.primary_title(paper.text("error: ".len(), &problem.message));
+    let title = Level::ERROR.primary_title(output.text("error: ".len(), &problem.message));
     let mut group = Group::with_title(title);
     group = match (problem.span, position) {
         (Some(_), Some(position)) if problem.is_secret => group.element(origin(name, position)),
@@ -113,9 +116,9 @@ fn problem(
         _ => group.element(Origin::path(sanitise(name))),
     };
     if let Some(help) = &problem.help {
-        group = group.element(Level::HELP.message(paper.text(HELP_COLUMNS, help)));
+        group = group.element(Level::HELP.message(output.text(HELP_COLUMNS, help)));
     }
-    paper.renderer.render(&[group])
+    output.renderer.render(&[group])
 }
 
 /// The most characters of a line that are shown on either side of a mark.

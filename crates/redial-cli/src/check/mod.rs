@@ -201,7 +201,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let mut report = Report::read(&args.files, asked);
     report.review(&args.setting, &args.allow);
     if args.rubric {
-        return rubric(args.format, &report, out);
+        return rubric(args.form(), &report, out);
     }
     let stopped = if args.simulate { simulate::all(&mut report)? } else { Ok(()) };
     match args.form() {

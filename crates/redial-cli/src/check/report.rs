@@ -118,8 +118,11 @@ impl Report {
             report.unreadable(SourceRef::Input(source), problem);
         }
         report.noticed = reading.findings;
-        if let Some(format) = asked.format.filter(|_| !asked.skips_unknown) {
-            report.require_format(format, files);
+        match asked.format {
+            // Any file can be read as a format, also one without a retry config.
+            Some(_) if asked.skips_unknown => report.files = report.known().len(),
+            Some(format) => report.require_format(format, files),
+            None => {}
         }
         report.place_problems();
         report
@@ -149,9 +152,9 @@ impl Report {
         };
         let length = bytes.len();
         // A file in a directory need not be a retry config, whatever --from says.
-        let is_config = input.is_named && !asked.skips_unknown;
-        let format = asked.format.filter(|_| is_config);
-        let matters = |bytes: &[u8]| is_config || walk::mentions_retries(bytes);
+        let format = asked.format.filter(|_| input.is_named);
+        let must_be_config = input.is_named && !asked.skips_unknown;
+        let matters = |bytes: &[u8]| must_be_config || walk::mentions_retries(bytes);
         if std::str::from_utf8(&bytes).is_err() && !matters(&bytes) {
             return;
         }
@@ -160,7 +163,7 @@ impl Report {
             Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
         match self.inputs.add(source, format) {
-            Ok(0) if is_config => self.unreadable(SourceRef::Name(name), unknown()),
+            Ok(0) if must_be_config => self.unreadable(SourceRef::Name(name), unknown()),
             Ok(0) => {}
             Ok(_) => {
                 self.files += 1;
@@ -176,10 +179,7 @@ impl Report {
 
     /// Reports files that do not contain the format that was given with --from.
     fn require_format(&mut self, format: Format, files: &[PathBuf]) {
-        let found = self.found.iter().map(|found| found.places.whole().source);
-        let noticed = self.noticed.iter().map(|finding| finding.place.source);
-        let mut known: HashSet<String> =
-            found.chain(noticed).map(|id| self.inputs.source(id).name().to_owned()).collect();
+        let mut known = self.known();
         known.extend(
             self.problems.iter().map(|unreadable| unreadable.source.name(&self.inputs).to_owned()),
         );
@@ -188,6 +188,13 @@ impl Report {
             let message = format!("no retry config of {} found", format.name());
             self.unreadable(SourceRef::Name(name), Problem::whole(message));
         }
+    }
+
+    /// The names of the files with a retry config, before the review.
+    fn known(&self) -> HashSet<String> {
+        let found = self.found.iter().map(|found| found.places.whole().source);
+        let noticed = self.noticed.iter().map(|finding| finding.place.source);
+        found.chain(noticed).map(|id| self.inputs.source(id).name().to_owned()).collect()
     }
 
     fn unreadable(&mut self, source: SourceRef, problem: Problem) {

@@ -8,6 +8,7 @@ use redial_policy::{Finding, Position, Severity};
 use serde_json::{Value, json};
 
 use super::report::{Located, Report, Unreadable};
+use super::simulate::Simulated;
 
 pub(super) fn print(report: &Report, deny: Severity, out: &mut impl Write) -> io::Result<()> {
     let results: Vec<Value> =
@@ -54,7 +55,10 @@ fn help_uri(rule: &Rule) -> String {
 
 fn result(report: &Report, located: &Located) -> Value {
     let Finding { rule, severity, message, help, .. } = &located.finding;
-    let simulated = located.simulated.as_ref().map(|it| format!("\nSimulated: {it}"));
+    let simulated = located.simulated.as_ref().map(|it| match it {
+        Simulated::Run(numbers) => format!("\nSimulated: {numbers}"),
+        Simulated::Skipped(why) => format!("\nNot simulated: {why}"),
+    });
     let text = format!("{message}\nHelp: {help}{}", simulated.unwrap_or_default());
     let mut value = json!({
         "ruleId": rule.name,

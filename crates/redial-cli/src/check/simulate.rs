@@ -26,7 +26,7 @@ const SEED: u64 = 1;
 #[derive(Clone)]
 pub(super) enum Simulated {
     Run(Numbers),
-    Not(String),
+    Skipped(String),
 }
 
 /// The numbers of a simulation.
@@ -77,15 +77,15 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
             }
         }
     }
-    let runs = jobs.len() * 2 * RUNS as usize;
-    let completed = with_progress(runs as f64, |watch| {
+    let simulations: u32 = jobs.iter().map(Job::simulations).sum();
+    let completed = with_progress(f64::from(simulations * RUNS), |watch| {
         jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Numbers>>>()
     })?;
     for (at, job) in wanted {
         report.findings[at].simulated = completed.done[job].clone().map(Simulated::Run);
     }
     for (at, why) in impossible {
-        report.findings[at].simulated = Some(Simulated::Not(why));
+        report.findings[at].simulated = Some(Simulated::Skipped(why));
     }
     if left_out > 0 {
         writeln!(
@@ -115,7 +115,7 @@ impl Job {
             return Err(why.to_owned());
         }
         let fixed = match evidence.remedy {
-            Remedy::Policy => fix.map(|policy| subject("as it is", policy)).transpose()?,
+            Remedy::Policy => fix.map(|policy| subject("fixed", policy)).transpose()?,
             Remedy::Setting(_) => Some(as_is.clone()),
         };
         let (sets, scale) = evidence.sets(&found.setting);
@@ -131,6 +131,11 @@ impl Job {
         Ok(Self { evidence, scale, is_bounded, as_is, fixed: fixed.transpose()? })
     }
 
+    fn simulations(&self) -> u32 {
+        1 + u32::from(self.fixed.is_some())
+    }
+
+    /// `None` if it is interrupted.
     fn run(&self, watch: &Watch) -> Option<Numbers> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let settings = Settings { runs: RUNS, seed: SEED, threads, engine: Choice::Auto };
@@ -140,21 +145,27 @@ impl Job {
         };
         let Self { evidence, scale, is_bounded, .. } = *self;
         let value = of(&self.as_is)?;
-        Some(Numbers {
-            evidence,
-            value,
-            fixed: self.fixed.as_ref().and_then(of),
-            scale,
-            is_bounded,
-        })
+        let fixed = match &self.fixed {
+            Some(fixed) => Some(of(fixed)?),
+            None => None,
+        };
+        Some(Numbers { evidence, value, fixed, scale, is_bounded })
     }
 }
 
 impl Simulated {
+    /// What the text is about.
+    pub(super) fn title(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "simulated",
+            Self::Skipped(_) => "not simulated",
+        }
+    }
+
     pub(super) fn json(&self) -> Value {
         match self {
             Self::Run(numbers) => numbers.json(),
-            Self::Not(why) => json!({ "not": why }),
+            Self::Skipped(why) => json!({ "skipped": why }),
         }
     }
 }
@@ -163,7 +174,7 @@ impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(numbers) => numbers.fmt(f),
-            Self::Not(why) => write!(f, "no: {why}"),
+            Self::Skipped(why) => f.write_str(why),
         }
     }
 }

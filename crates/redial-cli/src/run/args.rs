@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use redial_core::admit::budget::Budget;
 use redial_core::fleet::Location;
-use redial_core::schedule::Backoff;
+use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, LONGEST, Nanos, Policy, Preset, Rate, SECOND, parse_duration};
 use regex_lite::Regex;
 use toml::Table;
@@ -40,7 +40,7 @@ If redial itself is killed, a command that has run for 20 ms is killed too. If s
 lines that do not fit into a queue of 256 KiB are dropped and counted.
 
 Examples:
-  # 4 attempts, full jitter, a shared budget
+  # 4 attempts, equal jitter, a shared budget
   redial run -- date
   # two minutes in all
   redial run --attempts 6 --deadline 2m -- date
@@ -55,7 +55,7 @@ Examples:
   cat now | redial run --stdin-limit 64MB -- wc -c")]
 pub(crate) struct Args {
     /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard-0.1 without
-    /// its deadline, with waits of up to 5s, 10s and 20s]
+    /// its deadline, with equal jitter and waits of up to 5s, 10s and 20s]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
     policy: Option<policy::Named>,
     /// The most attempts, including the first
@@ -207,10 +207,12 @@ impl Args {
 }
 
 /// The policy without `--policy`. A command may take hours, and what it calls may be restarting, which takes tens of
-/// seconds: longer than a request of a user could wait.
+/// seconds: longer than a request of a user could wait. With equal jitter the waits are at least half of their upper limits,
+/// 17.5 s in all; with full jitter they could be over before the restart is.
 fn unattended() -> Draft {
     let preset = Policy::from(Preset::Standard01);
-    let backoff = Backoff { base: 5 * SECOND, cap: 30 * SECOND, ..*preset.backoff() };
+    let (base, cap, jitter) = (5 * SECOND, 30 * SECOND, Jitter::Equal);
+    let backoff = Backoff { base, cap, jitter, ..*preset.backoff() };
     preset.edit().without_deadline().backoff(backoff)
 }
 

@@ -34,7 +34,7 @@ impl<T> Completed<T> {
     }
 }
 
-/// Does work of so many runs. The first Ctrl-C stops it, the second one ends the process.
+/// Does work that consists of `runs` runs. The first Ctrl-C stops it, the second one ends the process.
 pub(crate) fn with_progress<T>(
     runs: f64,
     work: impl FnOnce(&Watch) -> T,

@@ -89,7 +89,7 @@ impl<'a> Request<'a> {
         self.args.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
     }
 
-    /// The runs of a cell, for a sweep with the work of so many calls in all. A map of single runs would be noise.
+    /// The runs of a cell, for a sweep whose runs simulate this many calls in all. A map of single runs would be noise.
     pub(super) fn runs_of_cell(&self, calls: f64) -> u32 {
         self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
     }

@@ -47,6 +47,37 @@ fn human_output_has_the_line_and_the_fix() {
 }
 
 #[test]
+fn a_score_is_printed_as_json() {
+    let scratch = Scratch::new("rubric");
+    let path = scratch.file("policy.toml", format!("{NO_JITTER}require_key = true\n"));
+    let printed = [&["--json"][..], &["--format", "json"]].map(|form| {
+        let output = check(&[&["--rubric", &*path], form].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    });
+    assert_eq!(printed[0], printed[1]);
+    let points = printed[0]["scores"][0]["points"].as_array().unwrap();
+    let lost: Vec<&Value> = points.iter().filter(|point| point["met"] == false).collect();
+    assert_eq!(lost.len(), 1, "{points:?}");
+    assert_eq!((&lost[0]["name"], &lost[0]["line"]), (&"full-jitter".into(), &5.into()));
+}
+
+/// Standard error is a file here, so its lines are not wrapped at the width of the terminal that standard output is.
+#[test]
+fn messages_are_wrapped_at_the_width_of_their_own_stream() {
+    let scratch = Scratch::new("wrapped");
+    scratch.file("empty.yaml", "services: {}\n");
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let line = format!("stty cols 40; {redial} check empty.yaml 2> messages");
+    let mut script = crate::program("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(&scratch.0).env_remove("COLUMNS");
+    assert_eq!(script.stdin(Stdio::null()).output().unwrap().status.code(), Some(2));
+    let messages = std::fs::read_to_string(scratch.path("messages")).unwrap();
+    let help = messages.lines().find(|line| line.contains("help: known formats")).unwrap();
+    assert!(help.ends_with("name one with --from"), "{messages}");
+}
+
+#[test]
 fn passwords_are_not_repeated() {
     let scratch = Scratch::new("passwords");
     for line in [
@@ -301,7 +332,7 @@ fn simulations_have_numbers() {
     assert!(budget["fixed"].as_f64() < Some(3.0), "{budget}");
     assert_eq!(simulated("no-jitter")["value"], 1.0, "all of them at once");
     assert!(simulated("no-jitter")["fixed"].as_f64() < Some(0.9));
-    assert!(simulated("unsafe-without-key")["not"].is_string(), "Redial does nothing twice");
+    assert!(simulated("unsafe-without-key")["skipped"].is_string(), "Redial does nothing twice");
     assert_eq!(answer, json(&["bad.toml", "--simulate"]), "the same numbers again");
     let output = check(&["bad.toml", "--simulate", "--clients", "100000"]);
     assert!(

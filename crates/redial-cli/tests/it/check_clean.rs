@@ -56,6 +56,14 @@ fn files_without_retries_can_be_skipped() {
     // A walked file need not be of the format either.
     let output = redial(&["check", &scratch.path(""), "--from", "redial"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // A format that was given is the format of the named files: this one would be read as YAML.
+    let toml = scratch.file("retry.yaml", "[policy.a]\nattempts = 3\n");
+    let from = ["check", "--skip-unknown", "--from", "redial", &toml, &others[0]];
+    let output = redial(&from);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "no findings in 1 file; 1 policy\n");
+    let from = ["check", "--skip-unknown", "--from", "envoy", &clean, &others[0]];
+    assert_eq!(text(&redial(&from).stdout), "no findings in 0 files; 0 policies\n");
     // One that has retries, and cannot be read, is still a problem.
     let broken = scratch.file("broken.yaml", "retries: [\n");
     assert_eq!(redial(&["check", "--skip-unknown", &broken]).status.code(), Some(2));

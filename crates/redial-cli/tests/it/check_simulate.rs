@@ -94,6 +94,8 @@ fn a_finding_that_cannot_be_simulated_says_why() {
     let path = scratch.file("unsafe.toml", unsafe_route);
     let printed = redial(&["check", &path, "--simulate"]);
     let printed = text(&printed.stdout);
-    let why = "simulated: no: a client that checks safety does not repeat writes without a key";
+    let why = "= not simulated: a client that checks safety does not repeat writes without a key";
     assert!(printed.contains(why), "{printed}");
+    let skipped = &simulated("unsafe-without-key", &path)["skipped"];
+    assert!(skipped.as_str().is_some_and(|it| why.ends_with(it)), "{skipped}");
 }

@@ -80,6 +80,7 @@ fn configs(outputs: &mut Outputs) {
     outputs.scratch.file("web.toml", preset);
     outputs.check("check", &["check", "wrong.toml", "broken.toml", "missing.toml", "--json"]);
     outputs.check("check", &["check", "wrong.toml", "--simulate", "--format", "json"]);
+    outputs.check("check-rubric", &["check", "--rubric", "wrong.toml", "web.toml", "--json"]);
     outputs.check("check-rules", &["check", "--list-rules", "--json"]);
     outputs.check("presets", &["presets", "--json"]);
     outputs.check("preset", &["presets", "web", "--json"]);

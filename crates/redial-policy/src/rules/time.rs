@@ -83,30 +83,80 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
         time(slo),
         time(fits)
     );
-    if fits < 2 * LEAST_TIMEOUT {
-        let help = format!("{}: the SLO leaves no time for retries", case.system().set_attempts(1));
-        let violation =
-            Violation::new("deadline", message, help).fixed_by(Some(policy.edit().attempts(1)));
-        return Some(violation.at_most(Severity::Note, hinted));
-    }
-    let mut help = case.system().set_time("deadline", fits);
-    // An attempt timeout above the deadline would be invalid.
-    if (fits..NEVER).contains(&policy.attempt_timeout_nanos()) {
-        help = format!("{help}, {}", Fitting::new(policy, fits).advice(case));
-    } else if (fits + 1..NEVER).contains(&policy.connect_timeout_nanos()) {
-        help = format!("{help}, {}", case.system().set_time("connect_timeout", fits));
-    }
-    let mut fix = policy.edit().deadline(std(fits));
-    if policy.attempt_timeout_nanos() >= fits && policy.attempt_timeout().is_some() {
-        fix = Fitting::new(policy, fits).apply(fix, policy);
-    } else if policy.connect_timeout_nanos() > fits && policy.connect_timeout().is_some() {
-        fix = fix.connect_timeout(std(fits));
-    }
-    let help = format!("{help}, or make fewer attempts");
+    let within = WithinTime::new(policy, fits);
     // Fewer attempts do not end a call that never ends.
-    let can_end = case.can_set("deadline") || plain != NEVER;
-    let violation = Violation::new("deadline", message, help).at_most(Severity::Note, hinted);
-    Some(violation.fixed_by(Some(fix)).note_unless(can_end))
+    let can_end = within == WithinTime::OneAttempt || case.can_set("deadline") || plain != NEVER;
+    let violation = Violation::new("deadline", message, within.advice(case));
+    let violation = violation.fixed_by(Some(within.apply(policy)));
+    Some(violation.at_most(Severity::Note, hinted).note_unless(can_end))
+}
+
+/// How a call is made to end within a time.
+#[derive(PartialEq)]
+enum WithinTime {
+    /// There is no time for a retry.
+    OneAttempt,
+    /// A deadline, and attempts that fit into it.
+    Attempts(Nanos, Fitting),
+    /// A deadline that is also the connect timeout.
+    Connect(Nanos),
+    /// A deadline is enough.
+    Deadline(Nanos),
+}
+
+impl WithinTime {
+    fn new(policy: &Policy, deadline: Nanos) -> Self {
+        if deadline < 2 * LEAST_TIMEOUT {
+            return Self::OneAttempt;
+        }
+        // An attempt timeout or a connect timeout above the deadline would be invalid.
+        if (deadline..NEVER).contains(&policy.attempt_timeout_nanos()) {
+            let fitting = Fitting::new(policy, deadline);
+            return match fitting.longer_deadline {
+                None => Self::Attempts(deadline, fitting),
+                Some(_) => Self::OneAttempt,
+            };
+        }
+        match (deadline + 1..NEVER).contains(&policy.connect_timeout_nanos()) {
+            true => Self::Connect(deadline),
+            false => Self::Deadline(deadline),
+        }
+    }
+
+    fn advice(&self, case: &Case<'_>) -> String {
+        let system = case.system();
+        let ends = |deadline: &Nanos| system.set_time("deadline", *deadline);
+        let advice = match self {
+            Self::OneAttempt => {
+                let one = system.set_attempts(1);
+                return format!("{one}: the SLO leaves no time for retries");
+            }
+            Self::Attempts(deadline, fitting) => {
+                format!("{}, {}", ends(deadline), fitting.advice(case))
+            }
+            Self::Connect(deadline) => {
+                let connect = system.set_time("connect_timeout", *deadline);
+                format!("{}, {connect}", ends(deadline))
+            }
+            Self::Deadline(deadline) => ends(deadline),
+        };
+        format!("{advice}, or make fewer attempts")
+    }
+
+    /// The policy that the advice produces.
+    fn apply(&self, policy: &Policy) -> Draft {
+        let draft = policy.edit();
+        match self {
+            Self::OneAttempt => draft.attempts(1),
+            Self::Attempts(deadline, fitting) => {
+                fitting.apply(draft.deadline(std(*deadline)), policy)
+            }
+            Self::Connect(deadline) => {
+                draft.deadline(std(*deadline)).connect_timeout(std(*deadline))
+            }
+            Self::Deadline(deadline) => draft.deadline(std(*deadline)),
+        }
+    }
 }
 
 /// Rounded down to whole milliseconds, but not to zero.
@@ -158,7 +208,9 @@ fn with_attempts(draft: Draft, policy: &Policy, timeout: Nanos) -> Draft {
 /// and their repetitions would make it slower.
 const LEAST_TIMEOUT: Nanos = 250 * MS;
 
-/// Attempts that fit into a deadline: shorter ones, and fewer of them or a longer deadline if they would be too short.
+/// Attempts that fit into a deadline together with the mean waits between them: shorter ones, and fewer of them or a
+/// longer deadline if they would be too short.
+#[derive(PartialEq)]
 struct Fitting {
     timeout: Nanos,
     attempts: u32,
@@ -167,15 +219,24 @@ struct Fitting {
 
 impl Fitting {
     fn new(policy: &Policy, deadline: Nanos) -> Self {
-        let most = u32::try_from(deadline / LEAST_TIMEOUT).unwrap_or(u32::MAX);
-        let attempts = policy.attempts().min(most);
-        if attempts < 2 {
-            let attempts = policy.attempts();
-            let enough = LEAST_TIMEOUT.saturating_mul(u64::from(attempts) + 1);
-            return Self { timeout: LEAST_TIMEOUT, attempts, longer_deadline: Some(enough) };
+        // A policy may have billions of attempts, which too-many-attempts reports.
+        let waits = || waits(policy, mean).take(NO_CAP as usize - 1);
+        let (mut best, mut waited) = (None, 0_u64);
+        for (wait, attempts) in waits().zip(2_u32..) {
+            waited = waited.saturating_add(wait);
+            let timeout = deadline.saturating_sub(waited) / u64::from(attempts);
+            if timeout < LEAST_TIMEOUT {
+                break;
+            }
+            best = Some(Self { timeout: rounded_down(timeout), attempts, longer_deadline: None });
         }
-        let timeout = rounded_down(deadline / u64::from(attempts));
-        Self { timeout, attempts, longer_deadline: None }
+        best.unwrap_or_else(|| {
+            let attempts = policy.attempts();
+            let waited = waits().fold(0, Nanos::saturating_add).div_ceil(MS).saturating_mul(MS);
+            let enough = LEAST_TIMEOUT.saturating_mul(u64::from(attempts) + 1);
+            let longer_deadline = Some(enough.saturating_add(waited));
+            Self { timeout: LEAST_TIMEOUT, attempts, longer_deadline }
+        })
     }
 
     fn advice(&self, case: &Case<'_>) -> String {
@@ -215,7 +276,7 @@ fn attempts_do_not_fit(case: &Case<'_>) -> Option<Violation> {
         return None;
     }
     let message = format!(
-        "{} attempts of {} each do not fit into {}: if attempts hang, {possible} are made",
+        "{} attempts of {} each do not fit into {}: if attempts hang, at most {possible} are made",
         policy.attempts(),
         time(timeout),
         time(deadline)
@@ -234,14 +295,13 @@ fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
     if policy.deadline().is_none() || policy.attempts() >= NO_CAP {
         return None;
     }
-    let happen = |wait: fn(Range) -> Nanos| attempts_within(policy, wait);
-    let shortest = happen(|range| range.lo);
-    let mean = happen(|range| range.lo + (range.hi - range.lo) / 2);
-    if mean >= policy.attempts() {
+    let shortest = attempts_within(policy, |range| range.lo);
+    let average = attempts_within(policy, mean);
+    if average >= policy.attempts() {
         return None;
     }
     let (how, possible) =
-        if shortest < policy.attempts() { ("always", shortest) } else { ("on average", mean) };
+        if shortest < policy.attempts() { ("always", shortest) } else { ("on average", average) };
     let message = format!(
         "only {possible} of {} attempts can be made: the waits alone {how} exceed the deadline of {}",
         policy.attempts(),
@@ -253,15 +313,27 @@ fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
 
 /// The attempts that start before the deadline, if `wait` chooses each wait from its range and attempts take no time.
 fn attempts_within(policy: &Policy, wait: fn(Range) -> Nanos) -> u32 {
-    let (mut total, mut previous) = (0_u64, 0);
-    for k in 1..policy.attempts() {
-        previous = wait(policy.backoff().range(k, previous)).min(policy.backoff().cap);
-        total = total.saturating_add(previous);
+    let mut total = 0_u64;
+    for (wait, attempts) in waits(policy, wait).zip(1..) {
+        total = total.saturating_add(wait);
         if total >= policy.deadline_nanos() {
-            return k;
+            return attempts;
         }
     }
     policy.attempts()
+}
+
+/// The waits between the attempts, each of which `wait` chooses from its range.
+fn waits(policy: &Policy, wait: fn(Range) -> Nanos) -> impl Iterator<Item = Nanos> {
+    let backoff = policy.backoff();
+    (1..policy.attempts()).scan(0, move |previous, k| {
+        *previous = wait(backoff.range(k, *previous)).min(backoff.cap);
+        Some(*previous)
+    })
+}
+
+fn mean(range: Range) -> Nanos {
+    range.lo + (range.hi - range.lo) / 2
 }
 
 fn no_timeout(case: &Case<'_>) -> Option<Violation> {

@@ -45,9 +45,7 @@ fn each_point_is_lost_by_the_line_that_it_is_about() {
 fn a_breaker_is_a_safeguard_too() {
     let breaker =
         GOOD.replace("budget.window = { ratio = 0.1 }", "budget = \"none\"\nbreaker = {}");
-    let reviewed = Reviewed::of("answer.toml", &breaker, Format::Redial);
-    let no_findings = std::iter::empty();
-    assert!(Score::of(&reviewed.found[0], no_findings).points[4].met);
+    assert_eq!(scored(&breaker), (vec![true; 5], "excellent"));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn five_hundred_failing_calls_share_the_budget_and_do_not_wake_together() {
     waits.sort_by(f64::total_cmp);
     let near = |from: f64| waits.iter().filter(|wait| (from..from + 100.0).contains(*wait)).count();
     let fullest = waits.iter().map(|from| near(*from)).max().unwrap();
-    assert!(fullest <= waits.len() / 2, "a twentieth of the range has {fullest} of {waits:?}");
+    assert!(fullest <= waits.len() / 2, "a tenth of the range has {fullest} of {waits:?}");
 }
 
 /// How many of `calls` failing calls with one retry each were retried. The window is the longest that there is, so that a slow

@@ -217,6 +217,25 @@ fn the_first_wait_is_long_enough_for_a_restart_and_a_base_raises_the_cap() {
     assert!(text(&output.stderr).contains("--base: "), "{}", text(&output.stderr));
 }
 
+/// Each wait is at least half of its upper limit, so the three waits together are at least 17.5 s with the default base.
+/// With full jitter, all of the 30 waits would be that long once in 2^30 runs of this test.
+#[test]
+fn the_waits_have_a_minimum() {
+    for _ in 0..10 {
+        let lab = Lab::new();
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
+        command.args(["run", "--base", "20ms", "--log", "json", "--", "false"]);
+        let output = command.env("XDG_RUNTIME_DIR", &lab.dir).output().unwrap();
+        let events = events(&output);
+        let waits = named(&events, "wait").map(|event| event["delay_ms"].as_f64().unwrap());
+        let waits: Vec<f64> = waits.collect();
+        assert_eq!(waits.len(), 3, "{}", text(&output.stderr));
+        for (wait, most) in waits.iter().zip([20.0, 40.0, 80.0]) {
+            assert!((most / 2.0..=most).contains(wait), "{waits:?}");
+        }
+    }
+}
+
 #[test]
 fn a_command_that_temporarily_cannot_start_is_retried() {
     let lab = Lab::new();

@@ -139,6 +139,7 @@ fn timeouts() {
         "attempt_timeout = '10s'\ndeadline = '60s'",
         "attempt_timeout = '666ms'\ndeadline = '60s'",
         "attempt_timeout = '5s'\nconnect_timeout = '1s'\ndeadline = '60s'",
+        "attempt_timeout = '5s'\ndeadline = '60s'\nbackoff = { base = '2s', cap = '4s' }",
         "connect_timeout = '1s'\ndeadline = '60s'",
         "deadline = 'none'",
     ] {
@@ -149,6 +150,41 @@ fn timeouts() {
             "[policy.p]\nhedge = 'none'\nattempt_timeout = '2s'\ndeadline = '2s'\n{connect}"
         );
         check("attempt-timeout-not-below-deadline", &text);
+    }
+}
+
+/// With the policy that the help produces, the last attempt starts before the deadline: all attempts hang, and each wait is
+/// the mean of its range.
+#[test]
+fn all_attempts_start_when_attempts_hang() {
+    let policies = [
+        ("attempts-do-not-fit", "attempts = 3\nattempt_timeout = '2s'\ndeadline = '3s'"),
+        ("attempts-do-not-fit", "attempts = 5\nattempt_timeout = '4s'\ndeadline = '10s'"),
+        ("attempts-do-not-fit", "attempts = 5\nattempt_timeout = '900ms'\ndeadline = '1s'"),
+        ("attempt-timeout-not-below-deadline", "attempt_timeout = '2s'\ndeadline = '2s'"),
+        ("attempt-timeout-not-below-deadline", "attempt_timeout = '300ms'\ndeadline = '300ms'"),
+        ("slower-than-slo", "attempt_timeout = '5s'\ndeadline = '60s'"),
+    ];
+    let waits = [
+        "{ base = '100ms', cap = '2s' }",
+        "{ base = '1s', cap = '2s' }",
+        "{ base = '400ms', cap = '2s', jitter = 'none' }",
+        "{ base = '200ms', cap = '2s', jitter = 'equal' }",
+        "{ base = '100ms', cap = '2s', jitter = 'decorrelated' }",
+    ];
+    for ((rule, policy), backoff) in policies.iter().flat_map(|it| waits.map(|wait| (it, wait))) {
+        let text = format!(
+            "[setting]\nslo = '6s'\n[policy.p]\nhedge = 'none'\n{policy}\nbackoff = {backoff}"
+        );
+        let fixed = fix(rule, &text).unwrap_or_else(|| panic!("{rule}: no fix of\n{text}"));
+        let (mut start, mut wait) = (0, 0);
+        for k in 1..fixed.attempts() {
+            let range = fixed.backoff().range(k, wait);
+            wait = u64::midpoint(range.lo, range.hi).min(fixed.backoff().cap);
+            start += fixed.attempt_timeout_nanos() + wait;
+        }
+        let deadline = fixed.deadline_nanos();
+        assert!(fixed.attempts() >= 2 && start < deadline, "{rule}: {start} ≥ {deadline}\n{text}");
     }
 }
 

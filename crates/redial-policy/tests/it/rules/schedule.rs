@@ -199,8 +199,8 @@ fn attempts_do_not_fit() {
     golden(
         found(Format::Istio, &times(3, "2s", "3s")),
         "attempts-do-not-fit",
-        "3 attempts of 2s each do not fit into 3s: if attempts hang, 2 are made",
-        "set `retries.perTryTimeout` to 1s; the route sets no retries, so Istio makes two (`retries: {attempts: 0}` for none)",
+        "3 attempts of 2s each do not fit into 3s: if attempts hang, at most 2 are made",
+        "set `retries.perTryTimeout` to 950ms; the route sets no retries, so Istio makes two (`retries: {attempts: 0}` for none)",
     );
     check(found(Format::Redial, &times(3, "2s", "3s")), "note attempts-do-not-fit");
 }

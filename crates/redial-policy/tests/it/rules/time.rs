@@ -14,7 +14,7 @@ fn an_attempt_that_hangs_is_never_retried() {
         "attempt-timeout-not-below-deadline",
         "an attempt has no timeout of its own, so it may take the whole deadline of 10s: an attempt that hangs is never \
          retried",
-        "write `attempt_timeout = \"2500ms\"`",
+        "write `attempt_timeout = \"2412ms\"`",
     );
     check(hangs("deadline = '10s'\nretry_on = ['connect', 'refused']"), "");
     check(found(Format::Redial, "deadline = '10s'"), "");
