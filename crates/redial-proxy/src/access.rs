@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
@@ -61,14 +61,14 @@ impl Access {
         let mut record = self.record(upstream);
         record.head = Some((request.method().clone(), request.uri().path().to_owned()));
         record.trace = request.headers().get(TRACEPARENT).and_then(trace_id);
-        request.extensions_mut().insert(record.endpoint.clone());
+        request.extensions_mut().insert(record.attempts.clone());
         Entry(Some(record))
     }
 
-    /// A head has arrived that is not one of HTTP. hyper has answered it.
-    pub(crate) fn unreadable(&self, upstream: &Arc<str>, status: StatusCode) {
+    /// An invalid request head has arrived. hyper has answered it, or closed the connection.
+    pub(crate) fn unreadable(&self, upstream: &Arc<str>, status: Option<StatusCode>) {
         let mut record = self.record(upstream);
-        (record.status, record.attempts) = (Some(status), Some(0));
+        record.status = status;
         drop(Entry(Some(record)));
     }
 
@@ -81,8 +81,7 @@ impl Access {
             trace: None,
             guards: None,
             status: None,
-            endpoint: LastEndpoint::default(),
-            attempts: None,
+            attempts: AttemptLog::default(),
             stop: None,
             refused: None,
             incomplete: None,
@@ -115,14 +114,13 @@ struct Record {
     trace: Option<Box<str>>,
     /// The upstream, and the place of the request's policy among its policies.
     guards: Option<(Arc<Upstream>, usize)>,
-    /// `None`: the caller left, or a drain ended, before there was a response.
+    /// `None`: the caller left, or a drain ended, before there was a response; or the caller began with HTTP/2.
     status: Option<StatusCode>,
-    endpoint: LastEndpoint,
-    attempts: Option<u32>,
+    attempts: AttemptLog,
     stop: Option<Stop>,
     /// Why a layer in front of the upstream refused it.
     refused: Option<Refused>,
-    /// Which side cut off the body of the response.
+    /// What cut off the body of the response.
     incomplete: Option<&'static str>,
     took: Duration,
 }
@@ -130,26 +128,43 @@ struct Record {
 /// A request that will be logged when this is dropped, with its response.
 pub(crate) struct Entry(Option<Box<Record>>);
 
-/// The endpoint that a request was sent to last, or that responded: an extension of the request, if there is an access log.
+/// The attempts of a request: an extension of the request, if there is an access log. The response does not tell their
+/// number if a layer has replaced it.
 #[derive(Clone, Default)]
-pub(crate) struct LastEndpoint(Arc<Mutex<Option<Arc<str>>>>);
+pub(crate) struct AttemptLog(Arc<Mutex<SentAttempts>>);
 
-impl LastEndpoint {
-    pub(crate) fn set(&self, endpoint: &Arc<str>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(endpoint));
+#[derive(Clone, Default)]
+struct SentAttempts {
+    count: u32,
+    /// The endpoint that responded, or that the last attempt was sent to.
+    endpoint: Option<Arc<str>>,
+}
+
+impl AttemptLog {
+    /// An attempt is sent to this endpoint.
+    pub(crate) fn sent(&self, endpoint: &Arc<str>) {
+        let mut attempts = self.lock();
+        attempts.count = attempts.count.saturating_add(1);
+        attempts.endpoint = Some(Arc::clone(endpoint));
     }
 
-    fn get(&self) -> Option<Arc<str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// This endpoint has responded.
+    pub(crate) fn responded(&self, endpoint: &Arc<str>) {
+        self.lock().endpoint = Some(Arc::clone(endpoint));
+    }
+
+    fn get(&self) -> SentAttempts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SentAttempts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many attempts were made without a response, and why no more: an extension of the proxy's own answer.
+/// Why no further attempt was made after those without a response: an extension of the proxy's own answer.
 #[derive(Clone, Copy)]
-pub(crate) struct GaveUp {
-    pub(crate) attempts: u32,
-    pub(crate) stop: Stop,
-}
+pub(crate) struct GaveUp(pub(crate) Stop);
 
 impl Entry {
     /// The request is sent to this upstream.
@@ -162,18 +177,16 @@ impl Entry {
     /// The response is about to be sent.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         let Some(record) = &mut self.0 else { return };
-        (record.status, record.attempts) = (Some(response.status()), Some(0));
+        record.status = Some(response.status());
         let extensions: &Extensions = response.extensions();
         record.refused = extensions.get().copied();
-        if let Some(GaveUp { attempts, stop }) = extensions.get() {
-            (record.attempts, record.stop) = (Some(*attempts), Some(*stop));
-        } else if record.endpoint.get().is_some() {
-            let attempts = Attempts::of(extensions);
-            (record.attempts, record.stop) = (Some(attempts.made()), attempts.stopped());
-        }
+        record.stop = match extensions.get() {
+            Some(GaveUp(stop)) => Some(*stop),
+            None => Attempts::of(extensions).stopped(),
+        };
     }
 
-    /// The body of the response was cut off, by the `upstream` or by the `caller`.
+    /// The body of the response was cut off, by the `upstream`, by the `caller`, or at the limit of the `drain`.
     pub(crate) fn cut_off(&mut self, by: &'static str) {
         if let Some(record) = &mut self.0 {
             record.incomplete = Some(by);
@@ -250,6 +263,7 @@ impl Record {
     }
 
     fn json(&self, time: Timestamp) -> String {
+        let SentAttempts { count, endpoint } = self.attempts.get();
         let line = json!({
             "event": "request",
             "time": time.as_millisecond() as f64 / 1e3,
@@ -258,8 +272,8 @@ impl Record {
             "path": self.head.as_ref().map(|(_, path)| Printable(path).to_string()),
             "status": self.status.map(|status| status.as_u16()),
             "ms": self.millis(),
-            "endpoint": self.endpoint.get().as_deref(),
-            "attempts": self.attempts,
+            "endpoint": endpoint.as_deref(),
+            "attempts": count,
             "stop": self.stop.map(Stop::name),
             "refused": self.refused.map(Refused::name),
             "incomplete": self.incomplete,
@@ -282,12 +296,11 @@ impl fmt::Display for Record {
             None => f.write_str("-")?,
         }
         write!(f, " {:.1}ms", self.millis())?;
-        if let Some(endpoint) = self.endpoint.get() {
+        let SentAttempts { count, endpoint } = self.attempts.get();
+        if let Some(endpoint) = endpoint {
             write!(f, " endpoint={endpoint}")?;
         }
-        if let Some(attempts) = self.attempts {
-            write!(f, " attempts={attempts}")?;
-        }
+        write!(f, " attempts={count}")?;
         if let Some(stop) = self.stop {
             write!(f, " stop={}", stop.name())?;
         }

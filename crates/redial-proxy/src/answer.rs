@@ -128,8 +128,7 @@ pub(crate) fn failed(error: &Error) -> Response<Outbound> {
         Some(_) => BROKE.response(),
         None => unanswered(error),
     };
-    let gave_up = GaveUp { attempts: error.attempts(), stop: error.reason() };
-    response.extensions_mut().insert(gave_up);
+    response.extensions_mut().insert(GaveUp(error.reason()));
     response
 }
 

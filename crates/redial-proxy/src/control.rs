@@ -53,7 +53,7 @@ impl Control {
         self.shared.reloads.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A program that was told an address does not learn of another one.
+    /// Programs started with the old address keep using it.
     fn report_moves(&self, before: &[(String, Address)], after: &[(String, Address)]) {
         for (name, old) in before {
             if let Some((_, new)) = after.iter().find(|(known, new)| known == name && new != old) {

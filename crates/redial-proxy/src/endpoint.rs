@@ -9,7 +9,7 @@ use redial::http::{BoxError, EndpointLayer};
 use redial_core::admit::BreakerState;
 use tokio::time::Instant;
 
-use crate::access::LastEndpoint;
+use crate::access::AttemptLog;
 use crate::body::CallerFailed;
 use crate::clock;
 use crate::dial::Dialer;
@@ -138,25 +138,18 @@ pub(crate) struct Lease {
     endpoint: Arc<Endpoint>,
     /// When the attempt began, until there is an outcome; `None` also if there is no other endpoint to compare with.
     started: Option<Instant>,
-    /// Told when a response has begun, for the access log.
-    log: Option<LastEndpoint>,
+    /// For the access log.
+    log: Option<AttemptLog>,
 }
 
 impl Lease {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, is_timed: bool, log: Option<LastEndpoint>) -> Self {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, is_timed: bool, log: Option<AttemptLog>) -> Self {
         endpoint.load.in_flight.fetch_add(1, Ordering::Relaxed);
         endpoint.load.requests.fetch_add(1, Ordering::Relaxed);
-        let lease = Self { endpoint, started: is_timed.then(clock::now), log };
-        lease.log();
-        lease
-    }
-
-    /// If it responds, another attempt beside it may have been sent meanwhile, and is not the one to log.
-    #[inline]
-    fn log(&self) {
-        if let Some(log) = &self.log {
-            log.set(&self.endpoint.name);
+        if let Some(log) = &log {
+            log.sent(&endpoint.name);
         }
+        Self { endpoint, started: is_timed.then(clock::now), log }
     }
 
     pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
@@ -165,7 +158,10 @@ impl Lease {
 
     /// A response has begun.
     pub(crate) fn respond(&mut self, status: StatusCode) {
-        self.log();
+        if let Some(log) = &self.log {
+            // A hedge may have overwritten the endpoint.
+            log.responded(&self.endpoint.name);
+        }
         match status.is_server_error() {
             true => self.settle_failure(),
             false => self.settle(Duration::ZERO),

@@ -131,14 +131,15 @@ where
             return rest.as_mut().poll(cx);
         }
         let sent = ready!(this.sent.poll(cx));
-        let Some(lease) = this.lease.take() else { return Poll::Pending };
+        let Some(lease) = this.lease.take() else { unreachable!("polled after the response") };
         let rest: ResponseFuture = match sent {
             Ok((response, wire)) if !switches(&response) => {
                 return Poll::Ready(Ok(receive(lease, response, wire.link())));
             }
             Ok((response, wire)) => Box::pin(switch(lease, response, wire)),
-            // The endpoint closed the connection at the same moment. This is no failure of the endpoint.
-            Err(Unanswered::Unsent(request, _)) => send(lease, *request),
+            // The endpoint closed the connection while it was idle. This is no failure of the endpoint. Other idle
+            // connections are probably closed too, and there may be thousands.
+            Err(Unanswered::Unsent(request, _)) => Box::pin(open(lease, *request)),
             Err(Unanswered::Failed(error)) => return Poll::Ready(Err(lease.fail(error))),
         };
         this.rest.insert(rest).as_mut().poll(cx)

@@ -1,6 +1,7 @@
 //! What a connection of a caller is doing, and for how long it may.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
@@ -18,6 +19,30 @@ pub(crate) struct Pulse {
     requests: AtomicU32,
     /// Whether the body of the latest request has not been read to its end.
     is_arriving: AtomicBool,
+    /// Whether the connection was dropped at the limit of the drain.
+    is_cut_off: AtomicBool,
+}
+
+/// Dropped before the connection that it belongs to. Unless the connection has ended by itself, that is the limit of the drain.
+pub(crate) struct EndOfDrain(Option<Arc<Pulse>>);
+
+impl EndOfDrain {
+    pub(crate) fn new(pulse: &Arc<Pulse>) -> Self {
+        Self(Some(Arc::clone(pulse)))
+    }
+
+    /// The connection has ended by itself.
+    pub(crate) fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for EndOfDrain {
+    fn drop(&mut self) {
+        if let Some(pulse) = &self.0 {
+            pulse.is_cut_off.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Waiting for the first head, or in the middle of any head.
@@ -44,6 +69,10 @@ impl Pulse {
 
     pub(crate) fn is_arriving(&self) -> bool {
         self.is_arriving.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin(&self) {

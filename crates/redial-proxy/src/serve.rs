@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -27,7 +27,7 @@ use crate::io::Stream;
 use crate::limits;
 use crate::listen::Listener;
 use crate::pool::UpgradedSlot;
-use crate::pulse::{Pulse, Watch};
+use crate::pulse::{EndOfDrain, Pulse, Watch};
 use crate::shared::{Admitted, Shared};
 use crate::snapshot::Upstream;
 use crate::stack::{Call, Stack};
@@ -96,6 +96,7 @@ pub(crate) async fn serve(
     let mut is_registered = false;
     let mut is_draining = false;
     let mut linger = pin!(None);
+    let end_of_drain = EndOfDrain::new(&pulse);
     poll_fn(|cx| {
         if !is_registered {
             is_registered = true;
@@ -125,6 +126,7 @@ pub(crate) async fn serve(
         watch.as_mut().poll(&pulse, cx)
     })
     .await;
+    end_of_drain.disarm();
 }
 
 /// Answers one request.
@@ -133,6 +135,8 @@ async fn respond(
     mut request: Request<Incoming>,
 ) -> Result<Response<Returned>, Infallible> {
     caller.pulse.begin();
+    // hyper drops the body of a response to HEAD and does not read it.
+    let has_ended = request.method() == Method::HEAD;
     let access = caller.shared.access.as_ref();
     let mut entry = access.map(|it| it.begin(&caller.current().name, &mut request));
     let mut response = match caller.forward(request, entry.as_mut()) {
@@ -152,7 +156,7 @@ async fn respond(
         entry.answered(&response);
     }
     let pulse = Arc::clone(&caller.pulse);
-    Ok(response.map(|body| Returned { body, pulse, broken: None, has_ended: false, entry }))
+    Ok(response.map(|body| Returned { body, pulse, broken: None, has_ended, entry }))
 }
 
 /// A request that was accepted.
@@ -183,13 +187,16 @@ impl Caller {
         Ok(Forwarded { call: stack.call(request), wants, upgrade })
     }
 
-    /// The connection has failed: the caller left, or sent a head that is not one of HTTP. hyper answers those by itself and
-    /// without a text, so that all that is left to do is to log them.
+    /// The connection has failed: the caller left, or sent an invalid request head. hyper answers those by itself and
+    /// without a text, and HTTP/2 not at all, so that all that is left to do is to log them.
     #[cold]
     fn failed(&self, error: &hyper::Error) {
-        let status = match error.is_parse_too_large() {
-            true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            false => StatusCode::BAD_REQUEST,
+        let status = if error.is_parse_version_h2() {
+            None
+        } else if error.is_parse_too_large() {
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+        } else {
+            Some(StatusCode::BAD_REQUEST)
         };
         if let Some(access) = self.shared.access.as_ref().filter(|_| error.is_parse()) {
             access.unreadable(&self.current().name, status);
@@ -264,7 +271,7 @@ impl Drop for Returned {
             && !self.has_ended
             && !self.body.is_end_stream()
         {
-            entry.cut_off("caller");
+            entry.cut_off(if self.pulse.is_cut_off() { "drain" } else { "caller" });
         }
     }
 }

@@ -20,7 +20,7 @@ pin_project! {
     struct Running {
         #[pin]
         sleep: Sleep,
-        // Whether it is stopped.
+        // The next poll starts it again.
         is_stopped: bool,
     }
 }

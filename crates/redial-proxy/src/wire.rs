@@ -11,7 +11,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -143,6 +143,7 @@ pin_project! {
     pub(crate) struct Sent<F> {
         #[pin]
         response: Unconstrained<F>,
+        // `None` once there is a response or an error.
         wire: Option<Box<Wire>>,
         is_written: bool,
     }
@@ -156,7 +157,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let Some(wire) = this.wire else { return Poll::Pending };
+        let Some(mut wire) = this.wire.take() else { unreachable!("polled after the response") };
         let mut noop = Context::from_waker(Waker::noop());
         let mut poll = |cx: &mut Context<'_>| {
             let is_over = wire.poll(cx).is_ready();
@@ -176,8 +177,14 @@ where
         if answered.is_pending() {
             answered = poll(cx);
         }
-        let response = ready!(answered)?;
-        this.wire.take().map_or(Poll::Pending, |wire| Poll::Ready(Ok((response, wire))))
+        match answered {
+            Poll::Ready(Ok(response)) => Poll::Ready(Ok((response, wire))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                *this.wire = Some(wire);
+                Poll::Pending
+            }
+        }
     }
 }
 

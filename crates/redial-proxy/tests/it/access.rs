@@ -85,19 +85,65 @@ fn a_complete_response_is_not_logged_as_incomplete() {
         let line = lines.recv_timeout(PATIENCE).unwrap();
         assert!(!line.contains("incomplete"), "{line}");
     }
+    // The proxy's own answer, which has a text that is not sent.
+    let (proxy, lines) = logged(AccessLog::Text, free_port(), ONCE);
+    let mut caller = proxy.connect();
+    caller.send("HEAD / HTTP/1.1\r\nhost: app\r\n\r\n");
+    assert_eq!(caller.head().unwrap().status(), 503);
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(" HEAD / 503 ") && !line.contains("incomplete"), "{line}");
 }
 
 #[test]
-fn a_head_that_is_not_http_is_logged() {
+fn a_response_that_the_end_of_a_drain_cuts_off_is_logged_as_such() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        accepted.respond("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+        accepted.wire.rest();
+    });
+    let (proxy, lines) =
+        logged(AccessLog::Text, upstream.port, &format!("{ONCE}[proxy]\ndrain = \"100ms\"\n"));
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(caller.head().unwrap().status(), 200);
+    proxy.proxy.drain();
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(" 200 ") && line.contains(" incomplete=drain"), "{line}");
+}
+
+#[test]
+fn attempts_are_counted_even_if_the_proxy_replaces_the_response() {
+    let down = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    let switched = "HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    let twice = "policy = \"twice\"\n[policy.twice]\nattempts = 2\nbackoff = { base = \"1ms\" }\n";
+    for (second, status) in [(OK, 200), (switched, 502)] {
+        let upstream = Upstream::new(move |accepted| {
+            for response in [down, second] {
+                accepted.request();
+                accepted.respond(response);
+            }
+            accepted.wire.rest();
+        });
+        let (proxy, lines) = logged(AccessLog::Text, upstream.port, twice);
+        assert_eq!(proxy.ask(GET).status(), status);
+        let line = lines.recv_timeout(PATIENCE).unwrap();
+        assert!(line.contains(" attempts=2"), "{line}");
+    }
+}
+
+#[test]
+fn an_invalid_request_head_is_logged() {
     let upstream = Upstream::always(OK);
     let (proxy, lines) = logged(AccessLog::Text, upstream.port, "");
     let large = format!("GET / HTTP/1.1\r\nhost: app\r\nx: {}\r\n\r\n", "a".repeat(40 << 10));
-    for (head, status) in [("GET\r\n\r\n", 400), (large.as_str(), 431)] {
+    let http2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for (head, status) in [("GET\r\n\r\n", Some(400)), (&large, Some(431)), (http2, None)] {
         let mut caller = proxy.connect();
         caller.send(head);
-        assert_eq!(caller.head().unwrap().status(), status);
+        assert_eq!(caller.head().map(|head| head.status()), status);
         let line = lines.recv_timeout(PATIENCE).unwrap();
-        assert!(line.contains(&format!(" app - - {status} ")), "{line}");
+        let logged = status.map_or("-".to_owned(), |status| status.to_string());
+        assert!(line.contains(&format!(" app - - {logged} ")), "{line}");
     }
 }
 

@@ -1,6 +1,7 @@
-//! As many callers as the proxy accepts by default.
+//! Many connections: as many callers as the proxy accepts by default, and idle connections to an upstream that restarts.
 #![allow(clippy::disallowed_methods, reason = "waits for another process")]
 
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ const THREADS: usize = 8;
 const IDLE: Duration = Duration::from_secs(75);
 
 /// This process and that of the proxy each have one end of every connection.
-fn allow_descriptors() {
+fn allow_descriptors(connections: usize) {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    let needed = CONNECTIONS as u64 + 1_000;
+    let needed = connections as u64 + 1_000;
     assert!(most >= needed, "the limit of open files is {most}: raise it to {needed} (ulimit -Hn)");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
 }
@@ -43,7 +44,7 @@ fn crowd(port: u16) -> Vec<Wire> {
 
 #[test]
 fn ten_thousand_callers_are_answered_and_leave_nothing_behind() {
-    allow_descriptors();
+    allow_descriptors(CONNECTIONS);
     let upstream = Upstream::always(OK);
     let text = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", upstream.port);
     let process = Process::start("crowd", &text);
@@ -71,5 +72,38 @@ fn ten_thousand_callers_are_answered_and_leave_nothing_behind() {
         thread::sleep(Duration::from_millis(100));
     }
     assert!(is_as_before(now()), "(descriptors, KiB) before: {before:?}, after: {:?}", now());
+    process.end();
+}
+
+/// So many that a stack which grew with each of them would overflow.
+const STALE: usize = 3_000;
+
+#[test]
+fn an_upstream_that_closed_thousands_of_idle_connections_is_connected_to_again() {
+    allow_descriptors(2 * STALE);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let to = format!("[proxy]\nthreads = 1\n[upstream.app]\nto = \"http://127.0.0.1:{port}\"\n");
+    let process = Process::start("stale", &to);
+    let accept = move || {
+        let mut wire = Wire::new(listener.accept().unwrap().0);
+        wire.request().unwrap();
+        wire
+    };
+    let call = || {
+        let mut caller = Wire::connect(process.port("app"));
+        caller.send(GET);
+        caller
+    };
+    // No request is answered before all have been sent, so that each needs a connection.
+    let mut pairs: Vec<(Wire, Wire)> = (0..STALE).map(|_| (call(), accept())).collect();
+    for (caller, upstream) in &mut pairs {
+        upstream.send(OK);
+        assert_eq!(caller.response().text(), "ok");
+    }
+    drop(pairs);
+    // On a thread, so that a proxy that has crashed is noticed by its caller.
+    thread::spawn(move || accept().send(OK));
+    assert_eq!(call().response().text(), "ok");
     process.end();
 }

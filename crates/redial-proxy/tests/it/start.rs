@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
 
 use redial_proxy::Proxy;
 
@@ -106,6 +105,7 @@ fn only_a_socket_that_was_left_behind_is_replaced() {
 #[test]
 fn a_check_connects_to_no_fleet() {
     let ledger = Upstream::new(|accepted| {
+        accepted.tell("connected");
         accepted.wire.rest();
     });
     let text = format!(
@@ -114,8 +114,11 @@ fn a_check_connects_to_no_fleet() {
          [fleet.f]\nredis = \"redis://127.0.0.1:{}\"\n",
         ledger.port
     );
-    Proxy::check(&file(&text)).unwrap();
-    // As long as a fleet that was opened takes to connect, many times over.
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(ledger.connections(), 0);
+    let file = file(&text);
+    Proxy::check(&file).unwrap();
+    // A fleet that the check had opened would have connected before this one.
+    let proxy = Proxy::start(&file).unwrap();
+    assert_eq!(ledger.event(), "connected");
+    assert_eq!(ledger.connections(), 1);
+    drop(proxy);
 }

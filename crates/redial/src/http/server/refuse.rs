@@ -1,25 +1,29 @@
-//! Responses that a layer makes without calling the inner service.
+//! Responses that a layer makes in place of the inner service.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::super::names;
 
-/// A gRPC status and the equivalent HTTP status.
+/// A gRPC status, the equivalent HTTP status, and the reason.
 #[derive(Debug)]
 pub(super) struct Status {
     pub(super) http: StatusCode,
     pub(super) grpc: u16,
+    pub(super) refused: Refused,
 }
 
 /// DEADLINE_EXCEEDED: the caller has stopped waiting.
-pub(super) const TOO_LATE: Status = Status { http: StatusCode::GATEWAY_TIMEOUT, grpc: 4 };
+pub(super) const TOO_LATE: Status =
+    Status { http: StatusCode::GATEWAY_TIMEOUT, grpc: 4, refused: Refused::Late };
 /// UNAVAILABLE.
-pub(super) const UNAVAILABLE: Status = Status { http: StatusCode::SERVICE_UNAVAILABLE, grpc: 14 };
+pub(super) const UNAVAILABLE: Status =
+    Status { http: StatusCode::SERVICE_UNAVAILABLE, grpc: 14, refused: Refused::Overload };
 /// RESOURCE_EXHAUSTED.
-pub(super) const EXHAUSTED: Status = Status { http: StatusCode::TOO_MANY_REQUESTS, grpc: 8 };
+pub(super) const EXHAUSTED: Status =
+    Status { http: StatusCode::TOO_MANY_REQUESTS, grpc: 8, refused: Refused::Overload };
 
-/// Why a layer answered a request without calling the inner service: an extension of its response, for layers further out that log
-/// it or give it a body.
+/// Why a layer answered a request itself: an extension of its response, for layers further out that log it or give it a
+/// body. The inner service may have been called: a deadline that passes meanwhile ends its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Too many requests are in progress.
@@ -48,8 +52,6 @@ pub(super) fn with<B: Default>(status: &Status, grpc: bool) -> Response<B> {
     } else {
         *response.status_mut() = status.http;
     }
-    let is_late = status.http == TOO_LATE.http;
-    let refused = if is_late { Refused::Late } else { Refused::Overload };
-    response.extensions_mut().insert(refused);
+    response.extensions_mut().insert(status.refused);
     response
 }
