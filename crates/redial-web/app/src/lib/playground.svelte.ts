@@ -125,12 +125,13 @@ export interface Ask {
   quality: "coarse" | "full";
 }
 
-/** A slider that rests for so long is drawn with full quality. */
 /** After this long, a busy server is asked again. */
-const BUSY_MS = 1000;
+export const BUSY_MS = 1000;
+/** A slider that rests for so long is drawn with full quality. */
 const REST_MS = 250;
 
-const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A tab is a visitor: its newer request replaces its older one, and not that of another tab. */
+export const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export class Playground {
   about = $state.raw<Description | null>(null);
