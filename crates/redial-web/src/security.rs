@@ -127,7 +127,7 @@ fn check(access: &Access, request: &Request) -> Result<(), Box<Response>> {
         }
         Proof::Cookie => Ok(()),
         Proof::Address if !is_change => Err(Box::new(enter(access, request.uri()))),
-        _ => Err(Box::new(stranger(access, request))),
+        _ => Err(Box::new(unauthorized(access, request))),
     }
 }
 
@@ -176,7 +176,7 @@ fn enter(access: &Access, uri: &Uri) -> Response {
 }
 
 /// Says how to get in: as a page for a person, as JSON for a program.
-fn stranger(access: &Access, request: &Request) -> Response {
+fn unauthorized(access: &Access, request: &Request) -> Response {
     let wants_page =
         text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
     if !wants_page || request.uri().path().starts_with("/api/") {

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, PolicyAnswer};
 use super::map::Map;
-use super::workshop::FAILED;
-use super::{Ask, Playground, Question, Workshop, sentence};
+use super::simulation_thread::FAILED;
+use super::{Ask, Playground, Question, SimulationThread, sentence};
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The longer runs of all visitors.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    workshop: Workshop,
+    simulation_thread: SimulationThread,
     all: Mutex<Log>,
 }
 
@@ -112,7 +112,7 @@ struct Status {
 
 impl Runs {
     pub(super) fn new() -> Self {
-        Self { workshop: Workshop::new("playground-runs"), all: Mutex::default() }
+        Self { simulation_thread: SimulationThread::new("playground-runs"), all: Mutex::default() }
     }
 
     /// Submits a run and remembers it. The oldest one that has ended is forgotten.
@@ -127,7 +127,7 @@ impl Runs {
         let run = LongRun { id, watch: Watch::default(), count, outcome: Mutex::default() };
         let run = Arc::new(run);
         let submitted = Arc::clone(&run);
-        self.workshop.submit(Box::new(move || submitted.make(compute)))?;
+        self.simulation_thread.submit(Box::new(move || submitted.make(compute)))?;
         if log.kept.len() >= MOST_KEPT {
             ended.and_then(|at| log.kept.remove(at));
         }

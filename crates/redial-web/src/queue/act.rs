@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::job::{millis, row};
-use super::{store, which::Which};
+use super::{job_filter::JobFilter, store};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -26,7 +26,7 @@ const PREVIEW: usize = 5;
 /// How many dead letters are meant, and the first of them.
 pub(super) async fn preview(
     state: State<Arc<App>>,
-    Body(which): Body<Which>,
+    Body(which): Body<JobFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(MOST)?;
@@ -38,7 +38,7 @@ pub(super) async fn preview(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Again {
-    which: Which,
+    which: JobFilter,
     /// How many the visitor has confirmed.
     expected: u64,
     /// Jobs a second; null starts all at once.
@@ -80,7 +80,7 @@ fn at(per_second: f64) -> Result<Redrive, ApiError> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Purge {
-    which: Which,
+    which: JobFilter,
     /// How many the visitor has confirmed.
     expected: u64,
 }

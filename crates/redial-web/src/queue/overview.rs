@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::job::{millis, ms};
-use super::{store, which::Which};
+use super::{job_filter::JobFilter, store};
 use crate::app::App;
-use crate::body::Asked;
+use crate::body::QueryParams;
 use crate::error::ApiError;
 
 /// The most queues that are shown.
@@ -41,7 +41,7 @@ pub(super) struct Look {
 
 pub(super) async fn show(
     state: State<Arc<App>>,
-    Asked(Look { after }): Asked<Look>,
+    QueryParams(Look { after }): QueryParams<Look>,
     Extension(seen): Extension<Arc<Seen>>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
@@ -61,7 +61,7 @@ pub(super) async fn show(
 /// The dead letters by what went wrong, largest group first.
 pub(super) async fn groups(
     state: State<Arc<App>>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<JobFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(GROUPED)?;

@@ -109,7 +109,7 @@ export interface Answer {
   wall_ms: number;
 }
 
-export interface Contestant {
+export interface PolicyChoice {
   name: string;
   toml?: string;
 }
@@ -120,7 +120,7 @@ export interface Ask {
   visitor: string;
   story: string;
   sliders: Values;
-  policies: Contestant[];
+  policies: PolicyChoice[];
   seed: number;
   quality: "coarse" | "full";
 }
@@ -138,7 +138,7 @@ export class Playground {
   story = $state.raw<Story | null>(null);
   /** The sliders that are not at their default. */
   sliders = $state.raw<Values>({});
-  policies = $state.raw<Contestant[]>([]);
+  policies = $state.raw<PolicyChoice[]>([]);
   seed = $state(1);
   answer = $state.raw<Answer | null>(null);
   failure = $state("");
@@ -206,7 +206,7 @@ export class Playground {
     return same && this.story?.name === this.about?.stories[0]?.name;
   }
 
-  compare(policies: Contestant[], quality: Ask["quality"] = "full"): void {
+  compare(policies: PolicyChoice[], quality: Ask["quality"] = "full"): void {
     this.policies = policies;
     this.draw(quality);
   }

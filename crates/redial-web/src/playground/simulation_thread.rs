@@ -1,7 +1,7 @@
 //! Simulations are computed beside a sidecar, on the same machine, and a visitor moves sliders faster than they can be
 //! computed. A thread computes them, one request after the other: one thread for answers that a visitor waits for, another
-//! one for longer runs. On Linux they have a lower priority than the sidecar. Requests that wait are bounded, and a newer
-//! request of the same visitor stops the older one.
+//! one for longer runs. The policies of a request may have a thread each. On Linux all of them have a lower priority than the
+//! sidecar. Requests that wait are bounded, and a newer request of the same visitor stops the older one.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// A thread for simulations.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct SimulationThread {
     queue: SyncSender<Work>,
     /// What each visitor waits for.
     visitors: Mutex<HashMap<String, Arc<Watch>>>,
@@ -41,7 +41,7 @@ pub(crate) struct Workshop {
     warm_up: Arc<Watch>,
 }
 
-impl Workshop {
+impl SimulationThread {
     pub(crate) fn new(name: &str) -> Self {
         let (queue, work) = sync_channel(MOST_WAITING);
         let started = thread::Builder::new().name(name.to_owned()).spawn(move || run(&work));
@@ -120,7 +120,7 @@ fn unavailable(message: &str) -> ApiError {
 
 /// A request that is waiting. A visitor who leaves drops it, which stops the work.
 struct Turn<'a> {
-    shop: &'a Workshop,
+    shop: &'a SimulationThread,
     visitor: &'a str,
     watch: Arc<Watch>,
 }
