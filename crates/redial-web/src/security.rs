@@ -29,8 +29,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// For container probes. They tell nothing.
-const FREE: [&str; 2] = ["/healthz", "/readyz"];
+/// For container probes, which use the address of the pod as the host and have no token. They reveal nothing.
+const PROBE_PATHS: [&str; 2] = ["/healthz", "/readyz"];
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// A month: longer than a page is kept open.
@@ -82,6 +82,11 @@ pub(crate) async fn guard(
 }
 
 fn check(access: &Access, request: &Request) -> Result<(), Box<Response>> {
+    if matches!(*request.method(), Method::GET | Method::HEAD)
+        && PROBE_PATHS.contains(&request.uri().path())
+    {
+        return Ok(());
+    }
     let headers = request.headers();
     let refuse = |status, why: String| Err(Box::new(ApiError::new(status, why).into_response()));
     let host = text(headers, header::HOST);
@@ -122,8 +127,7 @@ fn check(access: &Access, request: &Request) -> Result<(), Box<Response>> {
         }
         Proof::Cookie => Ok(()),
         Proof::Address if !is_change => Err(Box::new(enter(access, request.uri()))),
-        _ if FREE.contains(&request.uri().path()) => Ok(()),
-        _ => Err(Box::new(stranger(access, request))),
+        _ => Err(Box::new(unauthorized(access, request))),
     }
 }
 
@@ -158,8 +162,8 @@ fn enter(access: &Access, uri: &Uri) -> Response {
     let others = uri.query().unwrap_or_default().split('&');
     let others: Vec<&str> =
         others.filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
-    // One slash: a path that begins with two would lead to another host.
-    let path = uri.path().trim_start_matches('/');
+    // One slash: a path that begins with two would lead to another host, and browsers read a backslash as a slash.
+    let path = uri.path().trim_start_matches(['/', '\\']);
     let to = match others.is_empty() {
         true => format!("/{path}"),
         false => format!("/{path}?{}", others.join("&")),
@@ -172,7 +176,7 @@ fn enter(access: &Access, uri: &Uri) -> Response {
 }
 
 /// Says how to get in: as a page for a person, as JSON for a program.
-fn stranger(access: &Access, request: &Request) -> Response {
+fn unauthorized(access: &Access, request: &Request) -> Response {
     let wants_page =
         text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
     if !wants_page || request.uri().path().starts_with("/api/") {

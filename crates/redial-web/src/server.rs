@@ -1,28 +1,31 @@
 //! Listens, and puts the parts together.
 //!
 //! Slow, many or broken visitors must not use up the process that the sidecar runs in: connections are limited, and so are
-//! the time for a request's head and the size of its body.
+//! the times for a request's head and body, and the size of the body.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Router, middleware};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use redial_proxy::AdminPages;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -33,11 +36,15 @@ use crate::{assets, demo, exercise, hello, live, playground, policies, queue};
 
 /// The most connections at once. A browser opens six.
 const MOST: usize = 256;
+/// From a connection to the last byte of its first head. A connection without a request takes a place that another
+/// visitor may need.
+const FIRST_HEAD: Duration = Duration::from_secs(5);
 /// From a connection, or the last response on it, to the last byte of a request's head. A browser keeps idle connections
 /// for longer; it opens another one.
 const HEAD: Duration = Duration::from_secs(60);
-/// The largest body of a request.
+/// The largest body of a request, and the time for all of it.
 const BODY: usize = 2 << 20;
+const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// Where the page is, and for whom.
 #[derive(Clone, Debug)]
@@ -111,6 +118,7 @@ impl Web {
     pub async fn serve(self, app: App) {
         let router = router(Arc::new(app))
             .layer(DefaultBodyLimit::max(BODY))
+            .layer(middleware::from_fn(read_body))
             .layer(middleware::from_fn_with_state(self.access, security::guard));
         let room = Arc::new(Semaphore::new(MOST));
         let mut connections = JoinSet::new();
@@ -135,12 +143,43 @@ impl Web {
 async fn serve_one(stream: TcpStream, router: Router) {
     // Without it, a live sample may wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
-    // The browser notices if it breaks.
-    let _ = http1::Builder::new()
+    let router = TowerToHyperService::new(router);
+    let is_used = Arc::new(AtomicBool::new(false));
+    let service = service_fn({
+        let is_used = Arc::clone(&is_used);
+        move |request| {
+            is_used.store(true, Ordering::Relaxed);
+            router.call(request)
+        }
+    });
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // The browser notices if it breaks.
+    if timeout(FIRST_HEAD, &mut connection).await.is_err() && is_used.load(Ordering::Relaxed) {
+        let _ = connection.await;
+    }
+}
+
+/// Reads a body before anything waits for it: a visitor who sends it byte by byte is cut off.
+async fn read_body(request: Request, next: Next) -> Response {
+    if *request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let (status, why) = match timeout(BODY_TIME, to_bytes(body, BODY)).await {
+        Ok(Ok(body)) => return next.run(Request::from_parts(head, Body::from(body))).await,
+        Ok(Err(error)) => {
+            (StatusCode::PAYLOAD_TOO_LARGE, format!("the body cannot be read: {error}"))
+        }
+        Err(_) => {
+            let why = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
+            (StatusCode::REQUEST_TIMEOUT, why)
+        }
+    };
+    ApiError::new(status, why).into_response()
 }
 
 fn router(app: Arc<App>) -> Router {

@@ -2,7 +2,7 @@
 //! them apart. It is kept in a file, because a browser whose cookie is suddenly wrong gives up for good.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -58,10 +58,20 @@ impl Token {
 
     fn create(path: &Path) -> io::Result<Self> {
         let token = Self::new()?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        writeln!(file, "{}", token.0)?;
-        file.sync_all()?;
-        Ok(token)
+        // Written beside it and linked when it is complete: a crash leaves no empty file, and of two processes one wins.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let part = path.with_file_name(format!("{name}.{}", &Self::new()?.0[..8]));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+        let written = writeln!(file, "{}", token.0)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::hard_link(&part, path));
+        // A file that remains is not read.
+        let _ = fs::remove_file(&part);
+        match written {
+            Ok(()) => Ok(token),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::read(File::open(path)?),
+            Err(error) => Err(error),
+        }
     }
 
     /// Its text, for the address that is shown to the user.

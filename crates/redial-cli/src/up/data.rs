@@ -68,8 +68,12 @@ impl Data {
         Token::in_file(&path).map_err(|error| Failed::input(path.display(), error))
     }
 
+    pub(super) fn store_path(&self) -> PathBuf {
+        self.folder.join("queue.db")
+    }
+
     pub(super) fn store(&self) -> Result<SqliteStore, Failed> {
-        let path = self.folder.join("queue.db");
+        let path = self.store_path();
         SqliteStore::open(&path).map_err(|error| Failed::input(path.display(), error))
     }
 

@@ -93,10 +93,10 @@ async fn up(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let url = web.url().to_owned();
     let up = match args.page_only {
         true => Up::page_only(),
-        false => Up::start(config, &data)?,
+        false => Up::start(config, &data).await?,
     };
     writeln!(out, "Redial is up: {url}\n")?;
-    up.tour(out)?;
+    up.tour(&data.store_path(), out)?;
     out.flush()?;
     let shows_lines = args.lasts.is_some();
     let served = tokio::spawn(web.serve(up.app()));

@@ -39,6 +39,7 @@ pub(super) struct Up {
     proxy: Option<Proxy>,
     tasks: JoinSet<()>,
     workers: Vec<JoinHandle<()>>,
+    demo_queue: Option<DurableQueue>,
     /// Set when the workers are to stop.
     stop: watch::Sender<bool>,
 }
@@ -55,11 +56,21 @@ impl Up {
     /// Nothing but the page.
     pub(super) fn page_only() -> Self {
         let (stop, _) = watch::channel(false);
-        Self { app: App::default(), proxy: None, tasks: JoinSet::new(), workers: Vec::new(), stop }
+        Self {
+            app: App::default(),
+            proxy: None,
+            tasks: JoinSet::new(),
+            workers: Vec::new(),
+            demo_queue: None,
+            stop,
+        }
     }
 
     /// Starts the sidecar and the queue; without a file, the demo too.
-    pub(super) fn start(config: Option<(Arc<Config>, File)>, data: &Data) -> Result<Self, Failed> {
+    pub(super) async fn start(
+        config: Option<(Arc<Config>, File)>,
+        data: &Data,
+    ) -> Result<Self, Failed> {
         let store: Arc<dyn Store> = Arc::new(data.store()?);
         let demo = match config {
             Some(_) => None,
@@ -86,24 +97,23 @@ impl Up {
         let mut metered = Vec::new();
         for name in queues {
             let queue = DurableQueue::new(Arc::clone(&store), name)?;
+            if name == DEMO_QUEUE {
+                Demo::clear(&queue).await?;
+                up.demo_queue = Some(queue.clone());
+            }
             let meter = format!("queue {name}");
             up.work(queue.clone(), &meter)?;
             metered.push((meter, queue));
         }
         if let Some(demo) = demo {
-            up.start_demo(demo, &proxy, store)?;
+            up.start_demo(demo, &proxy)?;
         }
         up.tasks.spawn(async move { live.run(metered).await });
         up.proxy = Some(proxy);
         Ok(up)
     }
 
-    fn start_demo(
-        &mut self,
-        demo: Arc<Demo>,
-        proxy: &Proxy,
-        store: Arc<dyn Store>,
-    ) -> Result<(), Failed> {
+    fn start_demo(&mut self, demo: Arc<Demo>, proxy: &Proxy) -> Result<(), Failed> {
         let addresses = proxy.addresses();
         let tcp = |(_, address): &(String, Address)| match address {
             Address::Tcp(address) => Some(*address),
@@ -112,12 +122,10 @@ impl Up {
         let sidecar = addresses.iter().find_map(tcp);
         let sidecar = sidecar.ok_or_else(|| other("the demo's sidecar has no address"))?;
         demo.call(sidecar).map_err(other)?;
-        let queue = DurableQueue::new(store, DEMO_QUEUE)?;
         self.tasks.spawn(Arc::clone(&demo).keep_calm());
-        self.tasks.spawn(async move {
-            // A store that fails is reported by its worker.
-            let _ = demo.enqueue(queue).await;
-        });
+        if let Some(queue) = self.demo_queue.clone() {
+            self.tasks.spawn(async move { demo.enqueue(queue).await });
+        }
         Ok(())
     }
 
@@ -151,15 +159,15 @@ impl Up {
         self.app.clone()
     }
 
-    /// Three lines on what to try.
-    pub(super) fn tour(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Some lines on what to try.
+    pub(super) fn tour(&self, store: &Path, out: &mut impl Write) -> io::Result<()> {
         let lines = match (&self.proxy, &self.app.demo) {
-            (None, _) => [
-                "1. Playground: drag the traffic to 100M requests a second, and watch the naive curve collapse".to_owned(),
-                "2. Turn on the budget, and it does not".to_owned(),
+            (None, _) => vec![
+                "1. Playground: after an outage of a second, the naive loop does not recover, and Redial does".to_owned(),
+                "2. Shorten the outage to 300 ms and turn on the budget: the loop recovers too".to_owned(),
                 "3. Exercise: review a retry config, and get it scored".to_owned(),
             ],
-            (Some(_), Some(_)) => [
+            (Some(_), Some(_)) => vec![
                 "1. Now: press `blip`. Both backends are down for a second; only the naive loop makes a storm of it".to_owned(),
                 "2. Playground: the same with your numbers, up to 100M requests a second".to_owned(),
                 "3. Queue: deliveries that failed for good; redrive them".to_owned(),
@@ -167,10 +175,11 @@ impl Up {
             (Some(proxy), None) => {
                 let address = |(name, at): (String, Address)| format!("{name} at {at}");
                 let all: Vec<String> = proxy.addresses().into_iter().map(address).collect();
-                [
+                vec![
                     format!("1. Send requests to {}", all.join(", ")),
                     "2. Now: is there a storm, and where? Policies: what is configured".to_owned(),
-                    "3. Queue: jobs of `redial queue send --store DATA/queue.db`".to_owned(),
+                    format!("3. Queue: jobs of `redial queue send --store {}`", store.display()),
+                    "The file's `admin` address is not used: /metrics and the other admin pages are at the address above".to_owned(),
                 ]
             }
         };
@@ -234,6 +243,11 @@ impl Up {
         }
         for worker in self.workers.drain(..) {
             let _ = worker.await;
+        }
+        if let Some(queue) = self.demo_queue.take() {
+            self.tasks.abort_all();
+            // They are removed at the next start otherwise.
+            let _ = Demo::clear(&queue).await;
         }
     }
 }

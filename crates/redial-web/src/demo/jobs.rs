@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redial_queue::delivery::{Delivery, Invalid};
-use redial_queue::durable::{DurableQueue, Filter, NewJob, State, StoreError};
+use redial_queue::durable::{DurableQueue, Filter, NewJob, State, StoreError, remove_in_pages};
 use tokio::time::sleep;
 
 use super::Demo;
@@ -17,37 +17,52 @@ const MOST_DEAD: usize = 24;
 const FIRST: u64 = 16;
 
 impl Demo {
-    /// Puts deliveries into a queue for as long as it is polled. A worker has to send them.
+    /// Removes all jobs of the demo's queue that do not run: their backend had a port of its own, which is gone with its
+    /// process. For the start, before there is a worker, and for the end.
     ///
     /// # Errors
     ///
     /// The store failed.
-    pub async fn enqueue(&self, queue: DurableQueue) -> Result<(), StoreError> {
+    pub async fn clear(queue: &DurableQueue) -> Result<u64, StoreError> {
+        let name = Some(queue.name().to_owned());
+        let all = Filter { queue: name, most: usize::MAX, ..Filter::default() };
+        remove_in_pages(&**queue.store(), all).await
+    }
+
+    /// Puts deliveries into a queue for as long as it is polled. A worker has to send them.
+    pub async fn enqueue(&self, queue: DurableQueue) {
         let mut number = 0;
         loop {
-            let filter = Filter {
-                queue: Some(queue.name().to_owned()),
-                state: Some(State::Dead),
-                most: MOST_DEAD,
-                ..Filter::default()
-            };
-            let may_die = queue.list(filter).await?.len() < MOST_DEAD;
-            let jobs = if number == 0 { FIRST } else { 1 };
-            let jobs = (number..number + jobs).filter_map(|number| self.job(number, may_die).ok());
-            let jobs: Vec<NewJob> = jobs.collect();
-            number += jobs.len().max(1) as u64;
-            if !jobs.is_empty() {
-                queue.enqueue_all(jobs).await?;
-            }
+            // A store that fails is reported by its worker, and may work again.
+            number = self.enqueue_from(&queue, number).await.unwrap_or(number);
             sleep(EVERY).await;
         }
     }
 
+    /// Puts the next deliveries into a queue. Returns the number of the one after them.
+    async fn enqueue_from(&self, queue: &DurableQueue, number: u64) -> Result<u64, StoreError> {
+        let filter = Filter {
+            queue: Some(queue.name().to_owned()),
+            state: Some(State::Dead),
+            most: MOST_DEAD,
+            ..Filter::default()
+        };
+        let may_die = queue.list(filter).await?.len() < MOST_DEAD;
+        let jobs = if number == 0 { FIRST } else { 1 };
+        let jobs = (number..number + jobs).filter_map(|number| self.job(number, may_die).ok());
+        let jobs: Vec<NewJob> = jobs.collect();
+        let next = number + jobs.len().max(1) as u64;
+        if !jobs.is_empty() {
+            queue.enqueue_all(jobs).await?;
+        }
+        Ok(next)
+    }
+
     fn job(&self, number: u64, may_die: bool) -> Result<NewJob, Invalid> {
         let (to, order) = (self.redial.address(), 1000 + number);
-        let is_doomed = may_die && number % DEAD_EVERY == 3;
+        let must_fail = may_die && number % DEAD_EVERY == 3;
         let (url, policy) = match number / DEAD_EVERY % 2 {
-            _ if !is_doomed => (format!("http://{to}/{order}"), None),
+            _ if !must_fail => (format!("http://{to}/{order}"), None),
             // The receiver was removed.
             0 => (format!("http://{to}/gone/{order}"), None),
             // Nothing listens on this port, and the policy does not wait until something does.

@@ -18,9 +18,9 @@ use self::figures::{
 };
 use self::quiz::QUIZ;
 use crate::app::App;
-use crate::body::{Asked, Body};
+use crate::body::{Body, QueryParams};
 use crate::error::ApiError;
-use crate::playground::Workshop;
+use crate::playground::SimulationThread;
 use crate::review::{self, Remark};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/exercise/backoff", get(backoff))
         .route("/exercise/amplification", get(amplification))
         .route("/exercise/budget", get(budget))
-        .layer(Extension(Arc::new(Workshop::new("exercise"))))
+        .layer(Extension(Arc::new(SimulationThread::new("exercise"))))
 }
 
 const TASK: &str = "You are building a microservice that calls an external payment processor. It can return 500, 503, 429, 400 and 402. Which statuses are retried, with which backoff, and what keeps a fleet of 200 instances from amplifying an outage? Write the policy.";
@@ -146,18 +146,20 @@ async fn score(Body(Answered { toml }): Body<Answered>) -> Result<Json<Scored>, 
     Ok(Json(Scored { scores: scores.collect(), remarks: review::remarks(&reviewed) }))
 }
 
-async fn backoff(Asked(ask): Asked<BackoffAsk>) -> Result<Json<BackoffTable>, ApiError> {
+async fn backoff(
+    QueryParams(ask): QueryParams<BackoffAsk>,
+) -> Result<Json<BackoffTable>, ApiError> {
     ask.table().map(Json)
 }
 
-async fn budget(Asked(ask): Asked<BudgetAsk>) -> Result<Json<BudgetFigures>, ApiError> {
+async fn budget(QueryParams(ask): QueryParams<BudgetAsk>) -> Result<Json<BudgetFigures>, ApiError> {
     ask.figures().map(Json)
 }
 
 async fn amplification(
-    Extension(workshop): Extension<Arc<Workshop>>,
-    Asked(ask): Asked<AmplificationAsk>,
+    Extension(simulation_thread): Extension<Arc<SimulationThread>>,
+    QueryParams(ask): QueryParams<AmplificationAsk>,
 ) -> Result<Json<Amplification>, ApiError> {
     ask.check()?;
-    workshop.compute("", move |watch| ask.compute(watch)).await?.map(Json)
+    simulation_thread.compute("", move |watch| ask.compute(watch)).await?.map(Json)
 }

@@ -3,11 +3,17 @@
 use redial::telemetry::Snapshot;
 use redial_core::admit::BreakerState;
 use redial_core::decide::Class;
+use redial_core::storm::Level;
 
 use super::state::Upstream;
 
 /// A job that has been due for this long has no worker, or a destination that does not answer.
 const LONG_DUE_MS: u64 = 60_000;
+
+/// Failures of one kind are worth an advice above this share of the attempts, and from this many on: a single one is
+/// no pattern.
+const FREQUENT: f64 = 0.05;
+const LEAST_FAILURES: u64 = 3;
 
 /// The failures of a class.
 pub(super) fn failures(class: Class) -> &'static str {
@@ -47,7 +53,14 @@ pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) ->
         return Some("These retries have no budget: give them one, or stop them.".to_owned());
     }
     if is_storm {
-        return Some("Retries exceed a third of the traffic: lower the budget's ratio.".to_owned());
+        let share = match now.reading.level {
+            Level::Critical => "three quarters",
+            Level::Storm => "half",
+            _ => "a third",
+        };
+        return Some(format!(
+            "Retries are more than {share} of the traffic: lower the budget's ratio."
+        ));
     }
     if upstream.breaker == Some("open") {
         return Some("The breaker is open and probes by itself: check the upstream.".to_owned());
@@ -62,11 +75,13 @@ pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) ->
             "Jobs wait for a worker: add workers, or look at the slow destination.".to_owned(),
         );
     }
-    match top {
+    let is_frequent = upstream.failures >= LEAST_FAILURES
+        && upstream.failures as f64 > FREQUENT * upstream.attempts as f64;
+    match top.filter(|_| is_frequent) {
         Some(Class::Throttled) => {
             Some("The upstream limits you: send less, or ask for more.".to_owned())
         }
-        Some(Class::Timeout) if upstream.failures * 20 > flow.attempts => {
+        Some(Class::Timeout) => {
             Some("Attempts time out: compare the timeout with the upstream's p99.".to_owned())
         }
         _ => None,

@@ -28,22 +28,35 @@ impl Events {
         // Before the ring is copied: what comes between is then in both, and is skipped.
         let mut moments = live.subscribe();
         let seen = live.seen();
-        let missed = seen.ring.after(after.unwrap_or(0));
+        let newest = seen.ring.last().map_or(0, |sample| sample.id);
+        let is_ahead = newest > 0 && after.is_some_and(|after| after > newest);
+        let missed = seen.ring.after(after.filter(|_| !is_ahead).unwrap_or(0));
         let oldest = seen.ring.first().map(|sample| sample.id);
         let latest = seen.latest.clone();
         drop(seen);
         let (sender, receiver) = mpsc::channel(4);
         tokio::spawn(async move {
-            let mut last = after.unwrap_or(0);
-            let first = first_event(after, oldest, &missed, latest.as_deref(), demo.as_deref());
-            last = missed.last().map_or(last, |sample| sample.id.max(last));
+            let mut first = retry(missed.len());
+            if is_ahead {
+                first.push_str(&reset());
+            } else {
+                first.push_str(&gap_before(after, oldest));
+            }
+            for sample in &missed {
+                let moment = latest.as_deref().filter(|latest| latest.sample.id == sample.id);
+                first.push_str(&event_of(sample, moment, demo.as_deref()));
+            }
+            // Of a server that has no sample yet, the first one shows whether the visitor is ahead.
+            let mut unchecked = after.filter(|_| newest == 0);
             let mut sent = sender.send(first.into()).await;
             while sent.is_ok() {
                 let event = match moments.recv().await {
-                    Ok(moment) if moment.sample.id <= last => continue,
+                    Ok(moment) if moment.sample.id <= newest => continue,
                     Ok(moment) => {
-                        last = moment.sample.id;
-                        event_of(&moment.sample, Some(&moment), demo.as_deref())
+                        let is_ahead =
+                            unchecked.take().is_some_and(|after| after >= moment.sample.id);
+                        let event = event_of(&moment.sample, Some(&moment), demo.as_deref());
+                        if is_ahead { reset() + &event } else { event }
                     }
                     Err(RecvError::Lagged(missed)) => gap(json!({ "missed": missed })),
                     Err(RecvError::Closed) => return,
@@ -55,27 +68,27 @@ impl Events {
     }
 }
 
-/// Everything that is known already, in one piece.
-fn first_event(
-    after: Option<u64>,
-    oldest: Option<u64>,
-    missed: &[Arc<Sample>],
-    latest: Option<&Moment>,
-    demo: Option<&Demo>,
-) -> String {
-    let drawn = RandomState::new().hash_one(missed.len());
-    let retry = RETRY_MS.start + drawn % (RETRY_MS.end - RETRY_MS.start);
-    let mut text = format!("retry: {retry}\n\n");
-    if let (Some(after), Some(oldest)) = (after, oldest)
-        && oldest > after + GAP_MS
-    {
-        text.push_str(&gap(json!({ "from": after, "to": oldest })));
+/// When a browser is to connect again.
+fn retry(seed: usize) -> String {
+    let drawn = RandomState::new().hash_one(seed);
+    let ms = RETRY_MS.start + drawn % (RETRY_MS.end - RETRY_MS.start);
+    format!("retry: {ms}\n\n")
+}
+
+/// The gap between the visitor's last sample and the oldest one that is kept; empty if there is none.
+fn gap_before(after: Option<u64>, oldest: Option<u64>) -> String {
+    match (after, oldest) {
+        (Some(after), Some(oldest)) if oldest > after.saturating_add(GAP_MS) => {
+            gap(json!({ "from": after, "to": oldest }))
+        }
+        _ => String::new(),
     }
-    for sample in missed {
-        let moment = latest.filter(|latest| latest.sample.id == sample.id);
-        text.push_str(&event_of(sample, moment, demo));
-    }
-    text
+}
+
+/// The visitor has samples of a later time, because the clock was set back and the server restarted: they are to be
+/// forgotten, or all that follow would count as old.
+fn reset() -> String {
+    gap(json!({ "reset": true }))
 }
 
 /// A sample, with the state if it is the latest.

@@ -18,11 +18,12 @@ use std::time::Duration;
 
 use redial_queue::durable::DurableQueue;
 use tokio::sync::broadcast;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::clock::unix_ms;
+use crate::clock::{Stopwatch, unix_ms};
 use ring::Ring;
-use sampler::{Backlog, Sampler};
+use sampler::{Backlog, Sampler, Time};
 
 pub(crate) use routes::routes;
 pub use sample::{Sample, UpstreamSample};
@@ -67,13 +68,21 @@ impl Default for Live {
 impl Live {
     /// Takes samples for as long as it is polled. Each of the queues has a meter with this name.
     pub async fn run(&self, queues: Vec<(String, DurableQueue)>) {
+        let backlog = Arc::new(Mutex::new(Backlog::default()));
+        // A slow store must not delay samples. The set ends its task when this future is dropped.
+        let mut tasks = JoinSet::new();
+        tasks.spawn(refresh(queues, Arc::clone(&backlog)));
         let mut sampler = Sampler::default();
+        let mut last: Option<Stopwatch> = None;
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
-            let backlog = backlog(&queues).await;
-            let (sample, state) = sampler.sample(unix_ms(), &backlog);
+            let since = last.replace(Stopwatch::start());
+            let span_ms = since.map_or(EVERY.as_millis() as u64, |last| last.ms().round() as u64);
+            let backlog = backlog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let time = Time { now: unix_ms(), span_ms: span_ms.max(1) };
+            let (sample, state) = sampler.sample(time, &backlog);
             self.publish(Moment { sample: Arc::new(sample), state });
         }
     }
@@ -98,16 +107,20 @@ impl Live {
     }
 }
 
-async fn backlog(queues: &[(String, DurableQueue)]) -> Backlog {
-    let mut oldest_due_ms = HashMap::new();
-    for (meter, queue) in queues {
-        // A store that fails is reported by its worker.
-        if let Ok(oldest) = queue.oldest().await {
-            let oldest = u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX);
-            oldest_due_ms.insert(meter.clone(), oldest);
+/// Keeps the backlog up to date for as long as it is polled.
+async fn refresh(queues: Vec<(String, DurableQueue)>, backlog: Arc<Mutex<Backlog>>) {
+    loop {
+        let mut oldest_due_ms = HashMap::new();
+        for (meter, queue) in &queues {
+            // A store that fails is reported by its worker.
+            if let Ok(oldest) = queue.oldest().await {
+                let oldest = u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX);
+                oldest_due_ms.insert(meter.clone(), oldest);
+            }
         }
+        *backlog.lock().unwrap_or_else(PoisonError::into_inner) = Backlog { oldest_due_ms };
+        sleep(EVERY).await;
     }
-    Backlog { oldest_due_ms }
 }
 
 impl fmt::Debug for Live {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::sample::{Sample, UpstreamSample};
+use super::sample::{Sample, UpstreamSample, rounded};
 
 /// The samples that are kept second by second: ten minutes.
 pub(super) const SECONDS: usize = 600;
@@ -14,6 +14,8 @@ pub(super) const SECONDS: usize = 600;
 const STEP: usize = 10;
 /// The steps that are kept: three hours.
 const STEPS: usize = 3 * 3600 / STEP;
+/// The time of a step.
+pub(super) const STEP_MS: u32 = STEP as u32 * 1000;
 
 #[derive(Default)]
 pub(super) struct Ring {
@@ -39,8 +41,10 @@ struct UpstreamStep {
     attempts: u64,
     succeeded: u64,
     stopped: u64,
+    calls_per_s: Range,
     attempts_per_s: Range,
-    multiplier: Range,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multiplier: Option<Range>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<Range>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,6 +85,11 @@ impl Ring {
         self.seconds.front()
     }
 
+    /// The newest sample.
+    pub(super) fn last(&self) -> Option<&Arc<Sample>> {
+        self.seconds.back()
+    }
+
     pub(super) fn steps(&self) -> Vec<Arc<Step>> {
         self.steps.iter().cloned().collect()
     }
@@ -90,10 +99,12 @@ impl Step {
     fn of(samples: &[Arc<Sample>]) -> Option<Self> {
         let at = samples.last()?.at;
         let mut upstreams: Vec<UpstreamStep> = Vec::new();
-        for sample in samples.iter().flat_map(|sample| &sample.upstreams) {
-            match upstreams.iter_mut().find(|known| known.name == sample.name) {
-                Some(known) => known.add(sample),
-                None => upstreams.push(UpstreamStep::new(sample)),
+        for sample in samples {
+            for one in &sample.upstreams {
+                match upstreams.iter_mut().find(|known| known.name == one.name) {
+                    Some(known) => known.add(one, sample.span_ms),
+                    None => upstreams.push(UpstreamStep::new(one, sample.span_ms)),
+                }
             }
         }
         Some(Self { at, upstreams })
@@ -101,7 +112,7 @@ impl Step {
 }
 
 impl UpstreamStep {
-    fn new(sample: &UpstreamSample) -> Self {
+    fn new(sample: &UpstreamSample, span_ms: u64) -> Self {
         let UpstreamSample { calls, attempts, succeeded, stopped, .. } = *sample;
         Self {
             name: sample.name.clone(),
@@ -109,27 +120,34 @@ impl UpstreamStep {
             attempts,
             succeeded,
             stopped,
-            attempts_per_s: Range::of(attempts as f64),
-            multiplier: Range::of(sample.multiplier),
+            calls_per_s: Range::of(per_s(calls, span_ms)),
+            attempts_per_s: Range::of(per_s(attempts, span_ms)),
+            multiplier: sample.multiplier.map(Range::of),
             p50_ms: sample.p50_ms.map(Range::of),
             p99_ms: sample.p99_ms.map(Range::of),
         }
     }
 
-    fn add(&mut self, sample: &UpstreamSample) {
+    fn add(&mut self, sample: &UpstreamSample, span_ms: u64) {
         self.calls += sample.calls;
         self.attempts += sample.attempts;
         self.succeeded += sample.succeeded;
         self.stopped += sample.stopped;
-        self.attempts_per_s = self.attempts_per_s.with(sample.attempts as f64);
-        self.multiplier = self.multiplier.with(sample.multiplier);
+        self.calls_per_s = self.calls_per_s.with(per_s(sample.calls, span_ms));
+        self.attempts_per_s = self.attempts_per_s.with(per_s(sample.attempts, span_ms));
         let with = |range: Option<Range>, value: Option<f64>| match (range, value) {
             (Some(range), Some(value)) => Some(range.with(value)),
             (range, value) => range.or(value.map(Range::of)),
         };
+        self.multiplier = with(self.multiplier, sample.multiplier);
         self.p50_ms = with(self.p50_ms, sample.p50_ms);
         self.p99_ms = with(self.p99_ms, sample.p99_ms);
     }
+}
+
+/// Two seconds that were merged into one sample are not a peak.
+fn per_s(count: u64, span_ms: u64) -> f64 {
+    rounded(count as f64 * 1000.0 / span_ms.max(1) as f64)
 }
 
 impl Range {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Live;
 use super::events::Events;
+use super::ring::STEP_MS;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -55,8 +56,15 @@ async fn history(
 ) -> Result<Json<Value>, ApiError> {
     let live = shown(&app)?;
     match query.range.as_deref().unwrap_or("3h") {
-        "10m" => Ok(Json(steps(1000, &live.seen().ring.after(0)))),
-        "3h" => Ok(Json(steps(10_000, &live.seen().ring.steps()))),
+        // The lock is released before the samples are serialised: the sampler needs it once a second.
+        "10m" => {
+            let samples = live.seen().ring.after(0);
+            Ok(Json(steps(1000, &samples)))
+        }
+        "3h" => {
+            let samples = live.seen().ring.steps();
+            Ok(Json(steps(STEP_MS, &samples)))
+        }
         other => Err(ApiError::bad_request(format!("range = {other}: must be 10m or 3h"))),
     }
 }

@@ -9,6 +9,8 @@ pub struct Sample {
     pub id: u64,
     /// When it ended, in Unix milliseconds.
     pub at: u64,
+    /// The milliseconds that its counts cover: more than a second if the machine was busy.
+    pub span_ms: u64,
     /// The upstreams that have had calls.
     pub upstreams: Vec<UpstreamSample>,
 }
@@ -32,10 +34,10 @@ pub struct UpstreamSample {
     /// 99 of 100 took at most this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ms: Option<f64>,
-    /// Attempts per fresh call over the detector's window; 1 without calls.
-    pub multiplier: f64,
+    /// Attempts per fresh call over the detector's window; absent without calls in it.
+    pub multiplier: Option<f64>,
     /// Attempts per call over the same window: what our own retries add.
-    pub amplification: f64,
+    pub amplification: Option<f64>,
     /// The storm level.
     pub level: &'static str,
 }
@@ -57,8 +59,8 @@ impl UpstreamSample {
             stopped: since(|snapshot| snapshot.stops.iter().sum()),
             p50_ms: ms(0.5),
             p99_ms: ms(0.99),
-            multiplier: rounded(flow.multiplier().unwrap_or(1.0)),
-            amplification: rounded(flow.amplification().unwrap_or(1.0)),
+            multiplier: flow.multiplier().map(rounded),
+            amplification: flow.amplification().map(rounded),
             level: now.reading.level.name(),
         }
     }

@@ -27,13 +27,30 @@ pub(super) struct Sampler {
 
 struct Memory {
     last: Snapshot,
-    /// Failures by class at the last samples, oldest first.
-    failures: VecDeque<[u64; CLASSES]>,
+    /// The totals at the last samples, oldest first.
+    totals: VecDeque<Totals>,
     /// When the level left calm.
     since: Option<u64>,
 }
 
 const CLASSES: usize = 10;
+
+/// Counts since the start of the process.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    attempts: u64,
+    /// By class.
+    failures: [u64; CLASSES],
+}
+
+/// When a sample is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    /// In Unix milliseconds.
+    pub(super) now: u64,
+    /// Since the sample before, by a clock that is never set.
+    pub(super) span_ms: u64,
+}
 
 /// What the program adds to the numbers of the meters.
 #[derive(Clone, Debug, Default)]
@@ -44,14 +61,15 @@ pub(super) struct Backlog {
 
 impl Sampler {
     /// Takes a sample of the process's meters.
-    pub(super) fn sample(&mut self, now: u64, backlog: &Backlog) -> (Sample, State) {
-        self.add(Registry::global().snapshots(), now, backlog)
+    pub(super) fn sample(&mut self, time: Time, backlog: &Backlog) -> (Sample, State) {
+        self.add(Registry::global().snapshots(), time, backlog)
     }
 
-    fn add(&mut self, snapshots: Vec<Snapshot>, now: u64, backlog: &Backlog) -> (Sample, State) {
+    fn add(&mut self, snapshots: Vec<Snapshot>, time: Time, backlog: &Backlog) -> (Sample, State) {
+        let Time { now, span_ms } = time;
         // A clock that is set back must not repeat numbers.
         self.last_id = now.max(self.last_id + 1);
-        let mut sample = Sample { id: self.last_id, at: now, upstreams: Vec::new() };
+        let mut sample = Sample { id: self.last_id, at: now, span_ms, upstreams: Vec::new() };
         let mut upstreams = Vec::new();
         for snapshot in snapshots {
             let known = self.upstreams.get(&snapshot.upstream);
@@ -62,13 +80,16 @@ impl Sampler {
             let memory = self.upstreams.entry(snapshot.upstream.clone()).or_insert_with(|| {
                 Memory {
                     last: snapshot.clone(), // A meter that appears has counted from zero.
-                    failures: VecDeque::from([[0; CLASSES]]),
+                    totals: VecDeque::from([Totals::default()]),
                     since: None,
                 }
             });
             memory.remember(snapshot, now);
             let oldest = backlog.oldest_due_ms.get(&memory.last.upstream).copied();
-            upstreams.push(memory.upstream(&one, oldest));
+            // A meter without calls is shown only if jobs wait for it.
+            if memory.last.calls > 0 || oldest.is_some_and(|due| due > 0) {
+                upstreams.push(memory.upstream(&one, oldest));
+            }
             if memory.last.calls > 0 {
                 sample.upstreams.push(one);
             }
@@ -83,20 +104,28 @@ impl Sampler {
 impl Memory {
     fn remember(&mut self, snapshot: Snapshot, now: u64) {
         self.last = snapshot;
-        if self.failures.len() > REASONS_OVER {
-            self.failures.pop_front();
+        if self.totals.len() > REASONS_OVER {
+            self.totals.pop_front();
         }
-        self.failures.push_back(self.last.failures);
+        let Snapshot { attempts, failures, .. } = self.last;
+        self.totals.push_back(Totals { attempts, failures });
         match self.last.reading.level {
             Level::Calm => self.since = None,
             _ => self.since = self.since.or(Some(now)),
         }
     }
 
+    /// The attempts of the last minute.
+    fn recent_attempts(&self) -> u64 {
+        let before = self.totals.front().map_or(0, |before| before.attempts);
+        self.last.attempts.saturating_sub(before)
+    }
+
     /// The class of most failures of the last minute, and how many there were.
     fn top_failure(&self) -> Option<(Class, u64)> {
-        let before = self.failures.front()?;
-        let recent = self.last.failures.iter().zip(before).map(|(now, before)| now - before);
+        let before = self.totals.front()?.failures;
+        let both = self.last.failures.iter().zip(before);
+        let recent = both.map(|(now, before)| now.saturating_sub(before));
         // A loser of a hedge has not failed.
         let counted = Class::all().zip(recent).filter(|(class, _)| *class != Class::Cancelled);
         counted.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count)
@@ -114,12 +143,14 @@ impl Memory {
             since: self.since,
             reason: top.map(|(class, _)| advice::failures(class)),
             failures: top.map_or(0, |(_, count)| count),
+            attempts: self.recent_attempts(),
             budget_left: balance,
             breaker: breakers.map(advice::breaker),
             in_flight,
             oldest_due_ms,
             action: None,
             rank: reading.level as u8,
+            had_calls: self.last.calls > 0,
         };
         upstream.action = advice::action(&upstream, &self.last, top.map(|(class, _)| class));
         upstream

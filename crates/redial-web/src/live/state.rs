@@ -16,16 +16,16 @@ pub struct State {
 pub struct Verdict {
     /// The storm level of the worst upstream.
     pub level: &'static str,
-    /// The beginning of the sentence: `Calm · 1.03 attempts per request` or `Storm: payments 3.2×`.
+    /// The beginning of the sentence: `Calm · 1.03 attempts per request`, `Storm: payments 3.2×` or `No traffic yet`.
     pub text: String,
     /// Since when, in Unix milliseconds; absent when it is calm.
     pub since: Option<u64>,
     /// The failure that most retries repeat; absent when it is calm.
     pub cause: Option<&'static str>,
-    /// Attempts per fresh call of the worst upstream.
-    pub multiplier: f64,
+    /// Attempts per fresh call of the worst upstream; absent without traffic.
+    pub multiplier: Option<f64>,
     /// Attempts per call of the worst upstream: what our own retries add.
-    pub amplification: f64,
+    pub amplification: Option<f64>,
     /// The worst upstream; absent without traffic.
     pub upstream: Option<String>,
 }
@@ -37,10 +37,10 @@ pub struct Upstream {
     pub name: String,
     /// Its storm level.
     pub level: &'static str,
-    /// Attempts per fresh call.
-    pub multiplier: f64,
+    /// Attempts per fresh call; absent without calls in the detector's window.
+    pub multiplier: Option<f64>,
     /// Attempts per call.
-    pub amplification: f64,
+    pub amplification: Option<f64>,
     /// Fresh calls relative to the window before.
     pub surge: Option<f64>,
     /// When the level left calm, in Unix milliseconds.
@@ -49,6 +49,8 @@ pub struct Upstream {
     pub reason: Option<&'static str>,
     /// How often it was.
     pub failures: u64,
+    /// All attempts of that minute.
+    pub attempts: u64,
     /// Retries that its budgets would grant now; absent without a budget.
     pub budget_left: Option<u64>,
     /// The worst state of its breakers; absent without a breaker.
@@ -61,6 +63,9 @@ pub struct Upstream {
     pub action: Option<String>,
     #[serde(skip)]
     pub(super) rank: u8,
+    /// Whether it was ever called.
+    #[serde(skip)]
+    pub(super) had_calls: bool,
 }
 
 /// Calls to an upstream that ended without success, for one reason and at about the same time.
@@ -83,18 +88,21 @@ pub struct Stopped {
 impl Verdict {
     /// The verdict over upstreams that are sorted.
     pub(super) fn of(upstreams: &[Upstream]) -> Self {
-        let Some(worst) = upstreams.first() else {
+        let with_calls = upstreams.iter().find_map(|it| Some((it, it.multiplier?)));
+        let Some((worst, multiplier)) = with_calls else {
+            let had_calls = upstreams.iter().any(|it| it.had_calls);
+            let text = if had_calls { "Idle · no requests lately" } else { "No traffic yet" };
             return Self {
                 level: "calm",
-                text: "Calm · no traffic yet".to_owned(),
+                text: text.to_owned(),
                 since: None,
                 cause: None,
-                multiplier: 1.0,
-                amplification: 1.0,
+                multiplier: None,
+                amplification: None,
                 upstream: None,
             };
         };
-        let Upstream { name, level, multiplier, amplification, since, reason, .. } = worst;
+        let Upstream { name, level, amplification, since, reason, .. } = worst;
         let is_calm = worst.rank == 0;
         let text = match (is_calm, *level) {
             (true, _) => format!("Calm · {multiplier:.2} attempts per request"),
@@ -107,7 +115,7 @@ impl Verdict {
             text,
             since: *since,
             cause: reason.filter(|_| !is_calm),
-            multiplier: *multiplier,
+            multiplier: Some(multiplier),
             amplification: *amplification,
             upstream: Some(name.clone()),
         }
@@ -123,6 +131,9 @@ impl Upstream {
             _ => 0.0,
         };
         let dry = if self.budget_left == Some(0) { 2.0 } else { 0.0 };
-        f64::from(self.rank) * 1000.0 + breaker * 100.0 + dry * 100.0 + self.multiplier
+        f64::from(self.rank) * 1000.0
+            + breaker * 100.0
+            + dry * 100.0
+            + self.multiplier.unwrap_or(0.0)
     }
 }

@@ -6,7 +6,7 @@ use redial_sim::report::{Case, Picture, Point};
 use redial_sim::simulate::Engine;
 use serde::Serialize;
 
-use super::contestant::toml_of;
+use super::policy_choice::toml_of;
 use crate::about::about;
 use crate::review::Remark;
 

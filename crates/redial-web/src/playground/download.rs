@@ -56,7 +56,7 @@ async fn ready(playground: &Playground, ask: &Ask) -> Result<Ready, ApiError> {
     };
     // Not the visitor's name: a download does not replace what is being drawn.
     let visitor = format!("{} download", ask.visitor()?);
-    playground.workshop.compute(&visitor, compute).await
+    playground.simulation_thread.compute(&visitor, compute).await
 }
 
 fn file(kind: &'static str, name: &str, body: String) -> Response {

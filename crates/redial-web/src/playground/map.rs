@@ -6,11 +6,13 @@ use redial_sim::sweep::{Axis, Sweep};
 use redial_sim::{Scenario, Subject};
 use serde::Serialize;
 
-use super::Question;
+use super::runs::check_work;
+use super::{Quality, Question};
 use crate::error::ApiError;
 
 /// The runs of a cell. The cells beside it show the edge, too.
 const RUNS: u32 = 2;
+const ENGINE: Quality = Quality::Full;
 const LOADS: &str = "load=0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9";
 /// The lengths of the trouble, as multiples of the one that the visitor has chosen.
 const LENGTHS: [f64; 6] = [0.1, 0.2, 0.5, 1.0, 2.0, 4.0];
@@ -63,7 +65,10 @@ impl Map {
         let sets = setting.parsed_sets()?;
         let sweep = Sweep::read(setting.text, &sets, loads, Some(lengths)).map_err(wrong)?;
         let subjects = sweep.cells().iter().map(|cell| question.subjects_in(cell));
-        let subjects = subjects.collect::<Result<_, _>>()?;
+        let subjects: Vec<Vec<Subject>> = subjects.collect::<Result<_, _>>()?;
+        let cells = sweep.cells().iter().zip(&subjects);
+        let all = cells.flat_map(|(cell, subjects)| subjects.iter().map(move |it| (cell, it)));
+        check_work(ENGINE.choice(), all, RUNS, "use less traffic or fewer policies")?;
         Ok(Self { question, sweep, subjects })
     }
 
@@ -74,7 +79,7 @@ impl Map {
     }
 
     pub(super) fn answer(&self, watch: &Watch) -> MapAnswer {
-        let engine = super::Quality::Full.choice();
+        let engine = ENGINE.choice();
         let settings = Settings { runs: RUNS, seed: self.question.seed, threads: 1, engine };
         let results = self.sweep.run(&self.subjects, &settings, watch);
         let names = self.question.subjects().map(|subject| subject.name.clone());

@@ -4,14 +4,14 @@
 //! `redial sim` command, which is a part of the answer and computes the same figures.
 
 mod answer;
-mod contestant;
 mod download;
 mod map;
+mod policy_choice;
 mod runs;
 mod sentence;
+mod simulation_thread;
 mod slider;
 mod story;
-mod workshop;
 
 use std::sync::Arc;
 use std::thread;
@@ -26,12 +26,12 @@ use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 
 use self::answer::{Answer, PolicyAnswer};
-pub(crate) use self::contestant::toml_of;
-use self::contestant::{Contestant, Entrant, Known};
+pub(crate) use self::policy_choice::toml_of;
+use self::policy_choice::{Known, PolicyChoice, ResolvedPolicy};
 use self::runs::Runs;
+pub(crate) use self::simulation_thread::SimulationThread;
 use self::slider::{Positions, Setting};
 use self::story::{STORIES, Step, Story, TOUR};
-pub(crate) use self::workshop::Workshop;
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -56,21 +56,21 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 #[derive(Debug)]
 pub(crate) struct Playground {
     /// For what a visitor waits for.
-    pub(crate) workshop: Workshop,
+    pub(crate) simulation_thread: SimulationThread,
     pub(crate) runs: Runs,
 }
 
 impl Playground {
     fn new() -> Self {
-        let workshop = Workshop::new("playground");
-        workshop.warm_up(|watch| {
+        let simulation_thread = SimulationThread::new("playground");
+        simulation_thread.warm_up(|watch| {
             for quality in [Quality::Coarse, Quality::Full] {
                 if let Ok(question) = Ask::opening(quality).question() {
                     question.answer(watch);
                 }
             }
         });
-        Self { workshop, runs: Runs::new() }
+        Self { simulation_thread, runs: Runs::new() }
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Ask {
     sliders: Positions,
     /// Those of the story, if there are none.
     #[serde(default)]
-    policies: Vec<Contestant>,
+    policies: Vec<PolicyChoice>,
     #[serde(default = "one")]
     seed: u64,
     #[serde(default)]
@@ -118,7 +118,7 @@ impl Quality {
 /// A checked question.
 pub(crate) struct Question {
     pub(crate) setting: Setting,
-    pub(crate) entrants: Vec<Entrant>,
+    pub(crate) policies: Vec<ResolvedPolicy>,
     pub(crate) seed: u64,
     pub(crate) quality: Quality,
 }
@@ -149,21 +149,21 @@ impl Ask {
             ApiError::bad_request(format!("no story {:?}, only {}", self.story, known.join(", ")))
         })?;
         let setting = Setting::new(story, &self.sliders)?;
-        let own: Vec<Contestant> =
-            story.policies.iter().map(|name| Contestant::named(name)).collect();
-        let contestants = if self.policies.is_empty() { &own } else { &self.policies };
-        if contestants.len() > contestant::MOST {
-            let most = contestant::MOST;
+        let own: Vec<PolicyChoice> =
+            story.policies.iter().map(|name| PolicyChoice::named(name)).collect();
+        let choices = if self.policies.is_empty() { &own } else { &self.policies };
+        if choices.len() > policy_choice::MOST {
+            let most = policy_choice::MOST;
             return Err(ApiError::bad_request(format!("at most {most} policies are compared")));
         }
-        let entrants: Vec<Entrant> =
-            contestants.iter().map(|it| it.enter(&setting)).collect::<Result<_, _>>()?;
-        let names = entrants.iter().map(|entrant| entrant.name.as_str());
+        let policies: Vec<ResolvedPolicy> =
+            choices.iter().map(|it| it.resolve(&setting)).collect::<Result<_, _>>()?;
+        let names = policies.iter().map(|policy| policy.name.as_str());
         let is_twice = |name: &str| names.clone().filter(|other| *other == name).count() > 1;
         if let Some(twice) = names.clone().find(|name| is_twice(name)) {
             return Err(ApiError::bad_request(format!("two policies are called {twice:?}")));
         }
-        let question = Question { setting, entrants, seed: self.seed, quality: self.quality };
+        let question = Question { setting, policies, seed: self.seed, quality: self.quality };
         for subject in question.subjects() {
             let method = self.quality.choice().method(&question.setting.scenario, subject);
             method.map_err(|why| ApiError::bad_request(format!("{}: {why}", subject.name)))?;
@@ -174,15 +174,14 @@ impl Ask {
 
 impl Question {
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &Subject> {
-        self.entrants.iter().filter_map(|entrant| entrant.subject.as_ref())
+        self.policies.iter().filter_map(|policy| policy.subject.as_ref())
     }
 
     /// The policies in a scenario with other parameters.
     fn subjects_in(&self, scenario: &Scenario) -> Result<Vec<Subject>, ApiError> {
-        let entrants = self.entrants.iter();
-        let subjects =
-            entrants.filter_map(|entrant| entrant.subject.as_ref().map(|it| (entrant, it)));
-        let subjects = subjects.map(|(entrant, subject)| match entrant.is_own {
+        let policies = self.policies.iter();
+        let subjects = policies.filter_map(|policy| policy.subject.as_ref().map(|it| (policy, it)));
+        let subjects = subjects.map(|(policy, subject)| match policy.is_own {
             true => scenario.accept(subject.clone()),
             false => scenario.subject(&subject.name),
         });
@@ -219,16 +218,16 @@ impl Question {
         let picture = answer::picture(scenario, &cases);
         let mut results = cases.iter().zip(&picture.rows).zip(&took);
         let policies: Vec<PolicyAnswer> = self
-            .entrants
+            .policies
             .iter()
-            .map(|entrant| {
-                let remarks = entrant.remarks.clone();
-                let result = entrant.subject.as_ref().and_then(|_| results.next());
+            .map(|policy| {
+                let remarks = policy.remarks.clone();
+                let result = policy.subject.as_ref().and_then(|_| results.next());
                 match result {
                     Some(((case, points), took)) => {
                         PolicyAnswer { remarks, ..PolicyAnswer::of(scenario, case, points, *took) }
                     }
-                    None => answer::without_result(&entrant.name, remarks),
+                    None => answer::without_result(&policy.name, remarks),
                 }
             })
             .collect();
@@ -256,8 +255,8 @@ impl Question {
 
     fn command_with(&self, flags: &str) -> String {
         let mut words = vec![format!("redial sim {}", self.setting.story.scenario)];
-        let arguments = self.entrants.iter().filter(|entrant| entrant.subject.is_some());
-        words.extend(arguments.map(|entrant| format!("--policy {}", entrant.argument)));
+        let arguments = self.policies.iter().filter(|policy| policy.subject.is_some());
+        words.extend(arguments.map(|policy| format!("--policy {}", policy.argument)));
         words.extend(self.setting.sets.iter().map(|set| format!("--set {}", quote(set))));
         words.push(format!("--seed {} {flags}", self.seed));
         words.join(" ")
@@ -279,7 +278,8 @@ async fn simulation(
     Body(ask): Body<Ask>,
 ) -> Result<Json<Answer>, ApiError> {
     let question = ask.question()?;
-    let computed = playground.workshop.compute(ask.visitor()?, move |watch| question.answer(watch));
+    let computed =
+        playground.simulation_thread.compute(ask.visitor()?, move |watch| question.answer(watch));
     computed.await.map(Json)
 }
 
@@ -298,8 +298,8 @@ async fn describe() -> Json<Description> {
     Json(Description {
         stories: STORIES,
         tour: &TOUR,
-        policies: contestant::known(),
-        most_policies: contestant::MOST,
+        policies: policy_choice::known(),
+        most_policies: policy_choice::MOST,
         own: OWN.to_owned(),
     })
 }

@@ -2,6 +2,7 @@
 //! and can be cancelled. Runs are computed one after the other, on a thread of their own.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::Path;
@@ -11,12 +12,14 @@ use http::StatusCode;
 use redial_sim::report::Case;
 use redial_sim::scale_model::MOST_CALLS;
 use redial_sim::simulate::{Choice, Settings, Watch, simulate_all};
+use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, PolicyAnswer};
 use super::map::Map;
-use super::{Ask, Playground, Question, Workshop, sentence};
+use super::simulation_thread::FAILED;
+use super::{Ask, Playground, Question, SimulationThread, sentence};
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -41,7 +44,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The longer runs of all visitors.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    workshop: Workshop,
+    simulation_thread: SimulationThread,
     all: Mutex<Log>,
 }
 
@@ -57,7 +60,14 @@ struct LongRun {
     watch: Watch,
     /// How many runs there are in all.
     count: f64,
-    outcome: Mutex<Option<Value>>,
+    outcome: Mutex<Option<Outcome>>,
+}
+
+#[derive(Clone, Debug)]
+enum Outcome {
+    Done(Value),
+    /// It panicked.
+    Failed,
 }
 
 /// What computes the result.
@@ -95,27 +105,35 @@ struct Status {
     /// From 0 to 1.
     progress: f64,
     result: Option<Value>,
+    /// Why there is no result; absent unless it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
 }
 
 impl Runs {
     pub(super) fn new() -> Self {
-        Self { workshop: Workshop::new("playground-runs"), all: Mutex::default() }
+        Self { simulation_thread: SimulationThread::new("playground-runs"), all: Mutex::default() }
     }
 
-    /// Remembers a run, and forgets the oldest one.
-    fn add(&self, count: f64) -> Arc<LongRun> {
+    /// Submits a run and remembers it. The oldest one that has ended is forgotten.
+    fn start(&self, count: f64, compute: Compute) -> Result<u64, ApiError> {
         let mut log = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        log.last += 1;
-        let run =
-            LongRun { id: log.last, watch: Watch::default(), count, outcome: Mutex::default() };
-        let run = Arc::new(run);
-        log.kept.push_back(Arc::clone(&run));
-        if log.kept.len() > MOST_KEPT
-            && let Some(oldest) = log.kept.pop_front()
-        {
-            oldest.watch.stop();
+        let ended = log.kept.iter().position(|run| run.has_ended());
+        if log.kept.len() >= MOST_KEPT && ended.is_none() {
+            let why = "too many longer runs are under way: cancel one, or try again later";
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
-        run
+        let id = log.last + 1;
+        let run = LongRun { id, watch: Watch::default(), count, outcome: Mutex::default() };
+        let run = Arc::new(run);
+        let submitted = Arc::clone(&run);
+        self.simulation_thread.submit(Box::new(move || submitted.make(compute)))?;
+        if log.kept.len() >= MOST_KEPT {
+            ended.and_then(|at| log.kept.remove(at));
+        }
+        log.last = id;
+        log.kept.push_back(run);
+        Ok(id)
     }
 
     fn find(&self, id: u64) -> Result<Arc<LongRun>, ApiError> {
@@ -126,17 +144,37 @@ impl Runs {
 }
 
 impl LongRun {
+    fn make(&self, compute: Compute) {
+        if self.watch.is_stopped() {
+            return;
+        }
+        let computed = catch_unwind(AssertUnwindSafe(|| compute(&self.watch)));
+        let outcome = computed.map_or(Outcome::Failed, Outcome::Done);
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.watch.is_stopped() || self.outcome().is_some()
+    }
+
     fn status(&self) -> Status {
-        let result = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let state = match (self.watch.is_stopped(), &result) {
-            (true, _) => "cancelled",
-            (false, Some(_)) => "done",
-            (false, None) => "running",
-        };
         let made = (self.watch.runs_done() / self.count.max(1.0)).min(1.0);
-        // The shares of runs are rounded.
-        let progress = if result.is_some() { 1.0 } else { made };
-        Status { state, progress, result }
+        let status = |state, progress, result| Status { state, progress, result, error: None };
+        match self.outcome() {
+            // What was computed before it was cancelled.
+            Some(Outcome::Done(part)) if self.watch.is_stopped() => {
+                status("cancelled", made, Some(part))
+            }
+            _ if self.watch.is_stopped() => status("cancelled", made, None),
+            // The shares of runs are rounded.
+            Some(Outcome::Done(result)) => status("done", 1.0, Some(result)),
+            Some(Outcome::Failed) => Status { error: Some(FAILED), ..status("failed", made, None) },
+            None => status("running", made, None),
+        }
     }
 }
 
@@ -161,15 +199,7 @@ async fn start(
             (map.runs(), Box::new(move |watch| json!(map.answer(watch))))
         }
     };
-    let run = playground.runs.add(count);
-    let id = run.id;
-    let work = move || {
-        if !run.watch.is_stopped() {
-            let outcome = compute(&run.watch);
-            *run.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        }
-    };
-    playground.runs.workshop.submit(Box::new(work))?;
+    let id = playground.runs.start(count, compute)?;
     Ok(Json(Started { id }))
 }
 
@@ -185,10 +215,33 @@ async fn cancel(
     Path(id): Path<u64>,
 ) -> Result<Json<Status>, ApiError> {
     let run = playground.runs.find(id)?;
-    if run.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+    if run.outcome().is_none() {
         run.watch.stop();
     }
     Ok(Json(run.status()))
+}
+
+/// Refuses what the engine cannot compute, or not in about a minute. Unchecked, the simulator would follow every call
+/// instead, however many there are.
+pub(super) fn check_work<'a>(
+    choice: Choice,
+    subjects: impl IntoIterator<Item = (&'a Scenario, &'a Subject)>,
+    runs: u32,
+    advice: &str,
+) -> Result<(), ApiError> {
+    let mut work = 0.0;
+    for (scenario, subject) in subjects {
+        let method = choice.method(scenario, subject);
+        let method =
+            method.map_err(|why| ApiError::bad_request(format!("{}: {why}", subject.name)))?;
+        work += method.work() * f64::from(runs);
+    }
+    if work > MOST_WORK {
+        return Err(ApiError::bad_request(format!(
+            "{work:.0} calls are too many for one request: at most {MOST_WORK:.0}, so {advice}"
+        )));
+    }
+    Ok(())
 }
 
 /// Every call followed one by one, in several runs; above two million calls in a run, a scale model with so many.
@@ -207,18 +260,8 @@ impl Exact {
                 "{clients} clients are too many for an exact run: at most {MOST_CLIENTS}"
             )));
         }
-        let mut work = 0.0;
-        for subject in exact.question.subjects() {
-            let method = exact.choice().method(scenario, subject);
-            let method =
-                method.map_err(|why| ApiError::bad_request(format!("{}: {why}", subject.name)))?;
-            work += method.work() * f64::from(runs);
-        }
-        if work > MOST_WORK {
-            return Err(ApiError::bad_request(format!(
-                "{work:.0} calls are too many for one request: at most {MOST_WORK:.0}, so use fewer runs or less traffic"
-            )));
-        }
+        let subjects = exact.question.subjects().map(|subject| (scenario, subject));
+        check_work(exact.choice(), subjects, runs, "use fewer runs or less traffic")?;
         Ok(exact)
     }
 

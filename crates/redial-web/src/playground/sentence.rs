@@ -40,7 +40,7 @@ fn at_a_rate(scenario: &Scenario, name: &str, figures: &Figures) -> String {
                 "{name} sends {attempts} and does not recover: at the end {end} of the calls succeed"
             )
         }
-        Some(0.0) => format!("{name} sends {attempts} and recovers at once"),
+        Some(ms) if ms < 1.0 => format!("{name} sends {attempts} and recovers at once"),
         Some(ms) => format!("{name} sends {attempts} and recovers within {}", milliseconds(ms)),
         None => format!("{name} sends {attempts}, and at the end {end} of the calls succeed"),
     }

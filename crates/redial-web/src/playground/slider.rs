@@ -269,7 +269,13 @@ impl Moved {
             } else {
                 service
             };
-            let queue = (capacity * backend.queue_s).round().clamp(1.0, LONGEST_QUEUE);
+            let wanted = (capacity * backend.queue_s).round();
+            let queue = wanted.clamp(1.0, LONGEST_QUEUE);
+            if wanted > LONGEST_QUEUE {
+                notes.push(format!(
+                    "the backend's queue has {LONGEST_QUEUE:.0} places instead of {wanted:.0}, the most that a scenario allows"
+                ));
+            }
             sets.extend([
                 format!("rate={rate}"),
                 format!("backend.servers={servers}"),

@@ -161,7 +161,7 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "none",
         policies: &["none", "full"],
         sliders: &[
-            slider::callers(1_000.0, 25_000_000.0),
+            slider::callers(1_000.0, 20_000_000.0),
             slider::outage("Outage", 200.0, 10.0, 3_000.0),
             slider::attempts(6.0),
             slider::jitter("none"),

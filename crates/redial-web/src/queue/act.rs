@@ -1,5 +1,5 @@
-//! Actions on all dead letters that a filter selects. What is selected can change between the look and the click, so a purge
-//! names the number that was seen, and is refused if it is another one now.
+//! Actions on all dead letters that a filter selects. What is selected can change between the look and the click, so an
+//! action names the number that was seen. It is refused if another number matches now, and changes no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use redial_core::Rate;
-use redial_queue::durable::{Filter, Redrive, Settings, redrive_in_pages, remove_in_pages};
+use redial_queue::durable::{Filter, Redrive, Settings, Store, redrive_in_pages, remove_in_pages};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::job::{millis, row};
-use super::{store, which::Which};
+use super::{job_filter::JobFilter, store};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -26,7 +26,7 @@ const PREVIEW: usize = 5;
 /// How many dead letters are meant, and the first of them.
 pub(super) async fn preview(
     state: State<Arc<App>>,
-    Body(which): Body<Which>,
+    Body(which): Body<JobFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(MOST)?;
@@ -38,7 +38,9 @@ pub(super) async fn preview(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Again {
-    which: Which,
+    which: JobFilter,
+    /// How many the visitor has confirmed.
+    expected: u64,
     /// Jobs a second; null starts all at once.
     per_second: Option<f64>,
     #[serde(default)]
@@ -53,6 +55,7 @@ pub(super) async fn redrive(
     let filter = again.which.dead(MOST)?;
     let apart = again.per_second.map_or(Ok(Redrive::default()), at)?.apart;
     let after = Duration::from_millis(again.delay_ms);
+    let filter = confirmed(&*store, filter, again.expected).await?;
     let done = redrive_in_pages(&*store, filter, Redrive { after, apart }).await?;
     Ok(Json(json!({ "redriven": done.jobs, "last_starts_in_ms": millis(done.last) })))
 }
@@ -77,7 +80,7 @@ fn at(per_second: f64) -> Result<Redrive, ApiError> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Purge {
-    which: Which,
+    which: JobFilter,
     /// How many the visitor has confirmed.
     expected: u64,
 }
@@ -88,12 +91,19 @@ pub(super) async fn purge(
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = purge.which.dead(MOST)?;
+    let filter = confirmed(&*store, filter, purge.expected).await?;
+    Ok(Json(json!({ "purged": remove_in_pages(&*store, filter).await? })))
+}
+
+/// The filter, bounded by the number that was confirmed: more jobs may match before the action has ended.
+async fn confirmed(store: &dyn Store, filter: Filter, expected: u64) -> Result<Filter, ApiError> {
     let count = store.count(&filter).await?;
-    if count != purge.expected {
-        let why = format!("{count} dead letters match now, not {}: look again", purge.expected);
+    if count != expected {
+        let why = format!("{count} dead letters match now, not {expected}: look again");
         return Err(ApiError::new(StatusCode::CONFLICT, why));
     }
-    Ok(Json(json!({ "purged": remove_in_pages(&*store, filter).await? })))
+    let most = usize::try_from(expected).unwrap_or(usize::MAX).min(filter.most);
+    Ok(Filter { most, ..filter })
 }
 
 #[derive(Deserialize)]

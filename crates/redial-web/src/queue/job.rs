@@ -10,9 +10,9 @@ use redial_queue::durable::{Filter, Job, JobId, Tried};
 use serde_json::{Value, json};
 
 use super::payload::shown;
-use super::{store, which::Which};
+use super::{job_filter::JobFilter, store};
 use crate::app::App;
-use crate::body::Asked;
+use crate::body::QueryParams;
 use crate::error::ApiError;
 
 /// The most rows of a page.
@@ -26,7 +26,7 @@ const IN_VIEW: usize = 256 << 10;
 /// A page of rows, by number. `next` continues after the last one.
 pub(super) async fn list(
     state: State<Arc<App>>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<JobFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.filter(ROWS)?;

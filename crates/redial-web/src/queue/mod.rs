@@ -6,9 +6,9 @@
 mod act;
 mod edit;
 mod job;
+mod job_filter;
 mod overview;
 mod payload;
-mod which;
 
 use std::sync::Arc;
 

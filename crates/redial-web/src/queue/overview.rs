@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::State;
 use axum::{Extension, Json};
 use redial_queue::durable::{Counts, Group, Settings};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::job::{millis, ms};
-use super::{store, which::Which};
+use super::{job_filter::JobFilter, store};
 use crate::app::App;
-use crate::body::Asked;
+use crate::body::QueryParams;
 use crate::error::ApiError;
 
 /// The most queues that are shown.
@@ -30,17 +31,27 @@ const GROUPS: usize = 100;
 #[derive(Default)]
 pub(super) struct Seen(Mutex<HashMap<String, VecDeque<(u64, Counts)>>>);
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Look {
+    /// The last look that the page has: only later rates are sent. A page that has later ones than the server's clock
+    /// gets all of them.
+    after: Option<u64>,
+}
+
 pub(super) async fn show(
     state: State<Arc<App>>,
+    QueryParams(Look { after }): QueryParams<Look>,
     Extension(seen): Extension<Arc<Seen>>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let names = store.queues().await?;
     let now = ms(store.time().await?);
+    let after = after.filter(|after| *after <= now).unwrap_or(0);
     let mut queues = Vec::new();
     for name in names.iter().take(QUEUES) {
         let (counts, settings) = (store.counts(name).await?, store.settings(name).await?);
-        let rates = seen.add(name, now, counts);
+        let rates = seen.add(name, now, counts, after);
         queues.push(queue(name, &settings, &counts, &rates));
     }
     seen.forget_others(&names);
@@ -50,7 +61,7 @@ pub(super) async fn show(
 /// The dead letters by what went wrong, largest group first.
 pub(super) async fn groups(
     state: State<Arc<App>>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<JobFilter>,
 ) -> Result<Json<Value>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(GROUPED)?;
@@ -72,18 +83,23 @@ pub(super) async fn groups(
 }
 
 impl Seen {
-    /// Adds a look, and returns the rates between all of them: time, and jobs a second that were enqueued, done, retried and
-    /// given up.
-    fn add(&self, queue: &str, now: u64, counts: Counts) -> Vec<Value> {
+    /// Adds a look, and returns the rates between those after this time: time, and jobs a second that were enqueued, done,
+    /// retried and given up.
+    fn add(&self, queue: &str, now: u64, counts: Counts, after: u64) -> Vec<Value> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = seen.entry(queue.to_owned()).or_default();
+        // The store's clock was set back: rates have one direction.
+        if looks.back().is_some_and(|(last, _)| now < *last) {
+            looks.clear();
+        }
         if looks.back().is_none_or(|(last, _)| now >= last + APART_MS) {
             looks.push_back((now, counts));
         }
         while looks.len() > KEPT {
             looks.pop_front();
         }
-        looks.iter().zip(looks.iter().skip(1)).map(|(from, to)| rates(from, to)).collect()
+        let pairs = looks.iter().zip(looks.iter().skip(1));
+        pairs.filter(|(_, (to, _))| *to > after).map(|(from, to)| rates(from, to)).collect()
     }
 
     fn forget_others(&self, names: &[String]) {

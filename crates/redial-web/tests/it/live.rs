@@ -46,6 +46,30 @@ fn samples_continue_where_a_reader_was() {
     assert_eq!(page.get("/api/live?after=yesterday").status, 400);
 }
 
+/// A page that was open while the clock was set back and the server restarted has samples of the future.
+#[test]
+fn a_reader_that_is_ahead_of_the_clock_starts_again() {
+    let page = page();
+    let mut stream = page.follow("/api/live", "");
+    let known = id(&until(&mut stream, "id: "));
+    let is_reset = |text: String| serde_json::from_str::<Value>(&text).unwrap()["reset"] == true;
+    for after in [known + 3_600_000, u64::MAX] {
+        let mut again = page.follow(&format!("/api/live?after={after}"), "");
+        assert_eq!(until(&mut again, "event: "), "gap");
+        assert!(is_reset(until(&mut again, "data: ")));
+        assert!(id(&until(&mut again, "id: ")) <= known, "all samples follow");
+    }
+    // The first sample of a server may come after the reader.
+    let late = Live::default();
+    let page = Page::new(App { live: Some(late.clone()), ..App::default() });
+    let mut early = page.follow(&format!("/api/live?after={}", u64::MAX), "");
+    until(&mut early, "retry: ");
+    page.runtime.spawn(async move { late.run(Vec::new()).await });
+    assert_eq!(until(&mut early, "event: "), "gap");
+    assert!(is_reset(until(&mut early, "data: ")));
+    assert!(id(&until(&mut early, "id: ")) > 0);
+}
+
 #[test]
 fn the_history_has_both_resolutions() {
     let page = page();
@@ -115,6 +139,7 @@ fn a_storm_is_named_with_its_cause_and_an_action() {
         [&one["calls"], &one["attempts"], &one["succeeded"], &one["stopped"]],
         [12, 60, 11, 1]
     );
+    assert!(sample["span_ms"].as_u64().unwrap() > 0, "{sample}");
     let p50 = one["p50_ms"].as_f64().unwrap();
     assert!((25.0..=50.0).contains(&p50), "30 ms lies in a bucket from 25 to 50 ms: {one}");
 }

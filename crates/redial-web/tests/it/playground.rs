@@ -150,22 +150,53 @@ fn a_wrong_request_is_told_what_is_allowed() {
     assert!(!response.error().is_empty());
 }
 
+fn status(mut stream: std::net::TcpStream) -> String {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+    text.split(' ').nth(1).unwrap().to_owned()
+}
+
 #[test]
 fn a_newer_request_of_a_visitor_replaces_the_older_one() {
     let site = Site::open();
     let ask = |visitor: &str| json!({ "visitor": visitor, "story": "collapse" }).to_string();
-    let older = site.send("POST", "/simulate", &ask("one"));
-    let other = site.send("POST", "/simulate", &ask("two"));
-    // The older one waits behind the other's if it has not begun yet; in both cases it is stopped.
-    let newer = site.request("POST", "/simulate", &ask("one"));
-    assert_eq!(newer.status, 200);
-    let status = |mut stream: std::net::TcpStream| {
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
-        text.split(' ').nth(1).unwrap().to_owned()
+    // The older one waits behind those of others. Where they end before the newer one arrives, it is answered: try again.
+    let is_replaced = (0..20).any(|_| {
+        let others = [(); 3].map(|()| site.send("POST", "/simulate", &ask("")));
+        let older = site.send("POST", "/simulate", &ask("one"));
+        let newer = site.send("POST", "/simulate", &ask("one"));
+        assert_eq!(status(newer), "200");
+        assert_eq!(others.map(status), ["200"; 3], "other visitors are not affected");
+        let older = status(older);
+        assert!(matches!(older.as_str(), "409" | "200"), "{older}");
+        older == "409"
+    });
+    assert!(is_replaced);
+}
+
+#[test]
+fn a_longer_run_that_is_refused_leaves_the_others_alone() {
+    let site = Site::open();
+    let ask = json!({ "story": "collapse" });
+    let start = || site.post("/runs", &json!({ "kind": "map", "ask": ask }));
+    let mut ids = Vec::new();
+    let refused = loop {
+        let response = start();
+        if response.status != 200 {
+            break response;
+        }
+        ids.push(response.json()["id"].as_u64().unwrap());
+        assert!(ids.len() < 1000, "runs are bounded");
     };
-    assert!(matches!(status(older).as_str(), "409" | "200"));
-    assert_eq!(status(other), "200", "another visitor is not affected");
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    for id in &ids[ids.len().saturating_sub(8)..] {
+        let state = site.get(&format!("/runs/{id}")).json()["state"].clone();
+        assert!(state == "running" || state == "done", "{id}: {state}");
+    }
+    assert_eq!(site.get(&format!("/runs/{}", ids.last().unwrap() + 1)).status, 404);
+    for id in ids {
+        site.post(&format!("/runs/{id}/cancel"), &json!({}));
+    }
 }
 
 #[test]

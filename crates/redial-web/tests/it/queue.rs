@@ -166,8 +166,12 @@ fn a_redrive_is_paced() {
     let shop = Shop::new();
     let letters: Vec<_> = (0..3).map(|_| shop.dead(NewJob::new("x"), "attempts", "503")).collect();
     let other = shop.dead(NewJob::new("x"), "permanent", "404");
-    let ask = json!({ "which": { "reason": "attempts" }, "per_second": 0.1, "delay_ms": 60_000 });
-    let done = json_of(&shop.post("/redrive", &ask));
+    let ask = |expected: u64| json!({ "which": { "reason": "attempts" }, "expected": expected, "per_second": 0.1, "delay_ms": 60_000 });
+    let refused = shop.post("/redrive", &ask(4));
+    assert_eq!(refused.status, 409);
+    assert!(refused.body.contains("3 dead letters match now, not 4"), "{}", refused.body);
+    assert!(letters.iter().all(|id| shop.job(*id).state == State::Dead));
+    let done = json_of(&shop.post("/redrive", &ask(3)));
     assert_eq!(done, json!({ "redriven": 3, "last_starts_in_ms": 80_000 }));
     let dues: Vec<_> = letters.iter().map(|id| shop.job(*id).due).collect();
     for pair in dues.windows(2) {
@@ -175,7 +179,8 @@ fn a_redrive_is_paced() {
     }
     assert_eq!(shop.job(other).state, State::Dead);
     for rate in [json!(0), json!(-1), json!(1e9)] {
-        let wrong = shop.post("/redrive", &json!({ "which": {}, "per_second": rate }));
+        let ask = json!({ "which": {}, "expected": 1, "per_second": rate });
+        let wrong = shop.post("/redrive", &ask);
         assert!(wrong.status == 400 && wrong.body.contains("per_second"), "{}", wrong.body);
     }
 }

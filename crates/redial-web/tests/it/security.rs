@@ -32,6 +32,20 @@ fn only_listed_hosts_are_answered() {
     assert!(matches!(page.raw("GET /api/hello", &both, b"").status, 400 | 421));
 }
 
+/// The probe of a container uses the address of its pod, and has no token.
+#[test]
+fn probes_are_answered_for_any_host() {
+    let page = Page::new(App::default());
+    let status = |line: &str| page.raw(line, &["Host: 10.1.2.3:8080"], b"").status;
+    for path in ["/healthz", "/readyz"] {
+        // Without a sidecar there is no such page, but the request is let in.
+        assert_eq!(status(&format!("GET {path}")), 404);
+        assert_eq!(status(&format!("POST {path}")), 421);
+    }
+    assert_eq!(status("GET /metrics"), 421);
+    assert_eq!(status("GET /healthz/../api/hello"), 421);
+}
+
 #[test]
 fn requests_of_other_origins_are_refused() {
     let page = Page::new(App::default());

@@ -3,6 +3,8 @@
 
 /** One second, as the server saw it. The Now page knows the rest. */
 export interface Sample {
+  /** Ascends for as long as the server runs. */
+  id: number;
   /** Unix milliseconds. */
   at: number;
   [field: string]: unknown;
@@ -95,6 +97,7 @@ function open(): void {
   });
   source.addEventListener("sample", take);
   source.addEventListener("message", take);
+  source.addEventListener("gap", forget);
   source.addEventListener("error", () => {
     connected = false;
     // The browser opens a broken stream again by itself, but gives up for good after an answer that is no stream.
@@ -119,9 +122,21 @@ function take(event: MessageEvent<string>): void {
     return;
   }
   if (event.lastEventId !== "") after = event.lastEventId;
-  receivedAt = now = Date.now();
   const last = samples.at(-1);
-  // A server that was started again may repeat seconds that are already drawn.
-  if (last && sample.at <= last.at) return;
-  samples = samples.length < KEPT ? [...samples, sample] : [...samples.slice(samples.length - KEPT + 1), sample];
+  if (last && sample.id <= last.id) return;
+  receivedAt = now = Date.now();
+  // The server's clock was set back: a chart has one direction.
+  if (last && sample.at <= last.at) samples = [sample];
+  else samples = samples.length < KEPT ? [...samples, sample] : [...samples.slice(samples.length - KEPT + 1), sample];
+}
+
+/** The server was started again with an earlier clock: what is drawn lies in its future. Other gaps are seen by their times. */
+function forget(event: MessageEvent<string>): void {
+  try {
+    if ((JSON.parse(event.data) as { reset?: boolean }).reset !== true) return;
+  } catch {
+    return;
+  }
+  samples = [];
+  after = "";
 }

@@ -109,7 +109,7 @@ export interface Answer {
   wall_ms: number;
 }
 
-export interface Contestant {
+export interface PolicyChoice {
   name: string;
   toml?: string;
 }
@@ -120,24 +120,25 @@ export interface Ask {
   visitor: string;
   story: string;
   sliders: Values;
-  policies: Contestant[];
+  policies: PolicyChoice[];
   seed: number;
   quality: "coarse" | "full";
 }
 
-/** A slider that rests for so long is drawn with full quality. */
 /** After this long, a busy server is asked again. */
-const BUSY_MS = 1000;
+export const BUSY_MS = 1000;
+/** A slider that rests for so long is drawn with full quality. */
 const REST_MS = 250;
 
-const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A tab is a visitor: its newer request replaces its older one, and not that of another tab. */
+export const visitor = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export class Playground {
   about = $state.raw<Description | null>(null);
   story = $state.raw<Story | null>(null);
   /** The sliders that are not at their default. */
   sliders = $state.raw<Values>({});
-  policies = $state.raw<Contestant[]>([]);
+  policies = $state.raw<PolicyChoice[]>([]);
   seed = $state(1);
   answer = $state.raw<Answer | null>(null);
   failure = $state("");
@@ -205,7 +206,7 @@ export class Playground {
     return same && this.story?.name === this.about?.stories[0]?.name;
   }
 
-  compare(policies: Contestant[], quality: Ask["quality"] = "full"): void {
+  compare(policies: PolicyChoice[], quality: Ask["quality"] = "full"): void {
     this.policies = policies;
     this.draw(quality);
   }

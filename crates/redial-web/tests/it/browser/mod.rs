@@ -6,7 +6,6 @@ mod paint;
 mod playground;
 mod queue;
 mod restart;
-mod storm;
 mod tabs;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -9,8 +9,9 @@ export interface UpstreamSample {
   stopped: number;
   p50_ms?: number;
   p99_ms?: number;
-  multiplier: number;
-  amplification: number;
+  /** Null without calls in the detector's window. */
+  multiplier: number | null;
+  amplification: number | null;
   level: string;
 }
 
@@ -19,16 +20,16 @@ export interface Verdict {
   text: string;
   since: number | null;
   cause: string | null;
-  multiplier: number;
-  amplification: number;
+  multiplier: number | null;
+  amplification: number | null;
   upstream: string | null;
 }
 
 export interface Upstream {
   name: string;
   level: Verdict["level"];
-  multiplier: number;
-  amplification: number;
+  multiplier: number | null;
+  amplification: number | null;
   surge: number | null;
   since: number | null;
   reason: string | null;
@@ -61,6 +62,8 @@ export interface State {
 }
 
 export interface NowSample extends Sample {
+  /** The milliseconds that the counts cover. */
+  span_ms: number;
   upstreams: UpstreamSample[];
   state?: State;
 }
@@ -80,8 +83,9 @@ interface Range {
 interface Step {
   at: number;
   upstreams: (Omit<UpstreamSample, "multiplier" | "p50_ms" | "p99_ms"> & {
+    calls_per_s: Range;
     attempts_per_s: Range;
-    multiplier: Range;
+    multiplier?: Range;
     p50_ms?: Range;
     p99_ms?: Range;
   })[];
@@ -92,15 +96,17 @@ export interface History {
   samples: Step[];
 }
 
-/** A step of ten seconds in the form of a sample: rates per second, and the extremes that a visitor looks for. */
+/** A step in the form of a sample of one second: the highest rates, because a visitor looks for peaks. */
 export function fromStep({ at, upstreams }: Step): NowSample {
   return {
+    id: at,
     at,
+    span_ms: 1000,
     upstreams: upstreams.map((one) => ({
       ...one,
-      calls: one.calls / 10,
+      calls: one.calls_per_s.max,
       attempts: one.attempts_per_s.max,
-      multiplier: one.multiplier.max,
+      multiplier: one.multiplier?.max ?? null,
       p50_ms: one.p50_ms?.max,
       p99_ms: one.p99_ms?.max,
     })) as UpstreamSample[],
@@ -121,6 +127,12 @@ export function of(sample: NowSample | undefined, name: string): UpstreamSample 
   return map.get(name);
 }
 
+/** The greater one; an absent figure is not zero. */
+function worse(a: number | null | undefined, b: number | null | undefined): number | null {
+  if (a === null || a === undefined) return b ?? null;
+  return b === null || b === undefined ? a : Math.max(a, b);
+}
+
 /** All upstreams together; the worst of what cannot be added. */
 export function total(sample: NowSample): UpstreamSample | undefined {
   const first = sample.upstreams[0];
@@ -134,9 +146,9 @@ export function total(sample: NowSample): UpstreamSample | undefined {
         attempts: all.attempts + one.attempts,
         succeeded: all.succeeded + one.succeeded,
         stopped: all.stopped + one.stopped,
-        multiplier: Math.max(all.multiplier, one.multiplier),
-        p50_ms: Math.max(all.p50_ms ?? 0, one.p50_ms ?? 0),
-        p99_ms: Math.max(all.p99_ms ?? 0, one.p99_ms ?? 0),
+        multiplier: worse(all.multiplier, one.multiplier),
+        p50_ms: worse(all.p50_ms, one.p50_ms) ?? undefined,
+        p99_ms: worse(all.p99_ms, one.p99_ms) ?? undefined,
       }),
       first,
     );

@@ -95,7 +95,7 @@ export type State = "waiting" | "held" | "running" | "dead";
 export const STATES: State[] = ["waiting", "held", "running", "dead"];
 
 /** A filter, as the server takes it. An empty text is no condition. */
-export interface Which {
+export interface JobFilter {
   queue?: string;
   state?: string;
   ids?: string;
@@ -108,12 +108,12 @@ export interface Which {
 /** An action that a dialog is about to confirm. */
 export interface Action {
   kind: "redrive" | "purge";
-  which: Which;
+  which: JobFilter;
   /** What it is about, for the dialog's title. */
   about: string;
 }
 
-export function query(which: Which & { after?: number; most?: number }): string {
+export function query(which: JobFilter & { after?: number; most?: number }): string {
   const set = Object.entries(which).filter(([, value]) => value !== undefined && value !== "");
   return set.length === 0 ? "" : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`;
 }

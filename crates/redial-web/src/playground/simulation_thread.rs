@@ -1,8 +1,10 @@
 //! Simulations are computed beside a sidecar, on the same machine, and a visitor moves sliders faster than they can be
-//! computed. One thread with low priority computes them, one request after the other. Requests that wait are bounded, and
-//! a newer request of the same visitor stops the older one.
+//! computed. A thread computes them, one request after the other: one thread for answers that a visitor waits for, another
+//! one for longer runs. The policies of a request may have a thread each. On Linux all of them have a lower priority than the
+//! sidecar. Requests that wait are bounded, and a newer request of the same visitor stops the older one.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -23,11 +25,15 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
+/// What a visitor reads of a simulation that panicked.
+pub(super) const FAILED: &str =
+    "the simulation failed: this is a bug; the server's stderr has the details";
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// A thread for simulations.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct SimulationThread {
     queue: SyncSender<Work>,
     /// What each visitor waits for.
     visitors: Mutex<HashMap<String, Arc<Watch>>>,
@@ -35,7 +41,7 @@ pub(crate) struct Workshop {
     warm_up: Arc<Watch>,
 }
 
-impl Workshop {
+impl SimulationThread {
     pub(crate) fn new(name: &str) -> Self {
         let (queue, work) = sync_channel(MOST_WAITING);
         let started = thread::Builder::new().name(name.to_owned()).spawn(move || run(&work));
@@ -59,21 +65,28 @@ impl Workshop {
     ) -> Result<T, ApiError> {
         let watch = Arc::new(Watch::default());
         let turn = Turn { shop: self, visitor, watch: Arc::clone(&watch) };
-        self.replace(visitor, &watch);
         let (reply, answer) = oneshot::channel();
-        let work: Work = Box::new(move || {
-            if !watch.is_stopped() {
-                let computed = compute(&watch);
+        let work: Work = Box::new({
+            let watch = Arc::clone(&watch);
+            move || {
                 if !watch.is_stopped() {
-                    // A visitor who has left needs no answer.
-                    let _ = reply.send(computed);
+                    let computed = compute(&watch);
+                    if !watch.is_stopped() {
+                        // A visitor who has left needs no answer.
+                        let _ = reply.send(computed);
+                    }
                 }
             }
         });
         self.submit(work)?;
+        // A request that was refused must not stop the older one.
+        self.replace(visitor, &watch);
         match timeout(LONGEST, answer).await {
             Ok(Ok(computed)) => Ok(computed),
-            Ok(Err(_)) => Err(ApiError::new(StatusCode::CONFLICT, "replaced by a newer request")),
+            Ok(Err(_)) if watch.is_stopped() => {
+                Err(ApiError::new(StatusCode::CONFLICT, "replaced by a newer request"))
+            }
+            Ok(Err(_)) => Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, FAILED)),
             Err(_) => {
                 turn.watch.stop();
                 Err(unavailable("the simulation takes too long here: make it a longer run"))
@@ -107,7 +120,7 @@ fn unavailable(message: &str) -> ApiError {
 
 /// A request that is waiting. A visitor who leaves drops it, which stops the work.
 struct Turn<'a> {
-    shop: &'a Workshop,
+    shop: &'a SimulationThread,
     visitor: &'a str,
     watch: Arc<Watch>,
 }
@@ -125,7 +138,8 @@ impl Drop for Turn<'_> {
 fn run(work: &Receiver<Work>) {
     lower_priority();
     for job in work {
-        job();
+        // The panic is reported on stderr, and the job's request gets no answer; the next one does.
+        let _ = catch_unwind(AssertUnwindSafe(job));
     }
 }
 

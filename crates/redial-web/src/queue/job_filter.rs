@@ -13,7 +13,7 @@ const MOST_IDS: usize = 1000;
 /// A filter as the page sends it. An empty text is no condition.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct JobFilter {
     queue: String,
     state: String,
     /// Numbers, separated by commas.
@@ -26,7 +26,7 @@ pub(super) struct Which {
     most: Option<usize>,
 }
 
-impl Which {
+impl JobFilter {
     /// At most this many jobs, whatever the page asks for.
     pub(super) fn filter(&self, most: usize) -> Result<Filter, ApiError> {
         Ok(Filter {

@@ -17,7 +17,7 @@ pub(crate) const MOST: usize = 4;
 /// A policy, as a visitor names it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Contestant {
+pub(crate) struct PolicyChoice {
     /// A policy of the story, `no-retry`, a preset or `peer:NAME`; with a text, any name.
     name: String,
     /// The visitor's own policy, as a file of one policy.
@@ -25,7 +25,7 @@ pub(crate) struct Contestant {
 }
 
 /// A policy that can be simulated.
-pub(crate) struct Entrant {
+pub(crate) struct ResolvedPolicy {
     /// `None` if the visitor's text cannot be read.
     pub(crate) subject: Option<Subject>,
     pub(crate) name: String,
@@ -36,21 +36,21 @@ pub(crate) struct Entrant {
     pub(crate) is_own: bool,
 }
 
-impl Contestant {
+impl PolicyChoice {
     pub(crate) fn named(name: &str) -> Self {
         Self { name: name.to_owned(), toml: None }
     }
 
-    pub(crate) fn enter(&self, setting: &Setting) -> Result<Entrant, ApiError> {
+    pub(crate) fn resolve(&self, setting: &Setting) -> Result<ResolvedPolicy, ApiError> {
         match &self.toml {
             None => self.known(&setting.scenario),
             Some(text) => self.own(text, &setting.scenario),
         }
     }
 
-    fn known(&self, scenario: &Scenario) -> Result<Entrant, ApiError> {
+    fn known(&self, scenario: &Scenario) -> Result<ResolvedPolicy, ApiError> {
         let subject = scenario.subject(&self.name).map_err(ApiError::bad_request)?;
-        Ok(Entrant {
+        Ok(ResolvedPolicy {
             subject: Some(subject),
             name: self.name.clone(),
             remarks: Vec::new(),
@@ -60,7 +60,7 @@ impl Contestant {
     }
 
     /// A text that cannot be read, or has several policies, has remarks and no subject.
-    fn own(&self, text: &str, scenario: &Scenario) -> Result<Entrant, ApiError> {
+    fn own(&self, text: &str, scenario: &Scenario) -> Result<ResolvedPolicy, ApiError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(is_plain) {
             let why = "the name of a policy has 1 to 40 letters, digits, - and _";
@@ -78,7 +78,7 @@ impl Contestant {
             }
         }
         let argument = format!("{}.toml", self.name);
-        Ok(Entrant { subject, name: self.name.clone(), remarks, argument, is_own: true })
+        Ok(ResolvedPolicy { subject, name: self.name.clone(), remarks, argument, is_own: true })
     }
 }
 
