@@ -58,9 +58,9 @@ impl Detail {
     }
 }
 
-/// [`Choice::Quick`] has at most so many sets of guards, of two kilobytes each.
+/// The most sets of guards of [`Choice::Quick`], of two kilobytes each.
 const QUICK_GUARDS: f64 = 10_000.0;
-/// [`Choice::Quick`] keeps at most so many cells of cohorts, of up to 40 bytes each.
+/// The most cells of cohorts of [`Choice::Quick`], of up to 40 bytes each.
 const QUICK_CELLS: u64 = 1_000_000;
 
 /// [`Choice::Auto`] follows at most this many calls of a run one by one: about ten seconds of work.
