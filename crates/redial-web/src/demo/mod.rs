@@ -148,7 +148,7 @@ impl Demo {
     }
 
     /// Repairs what no visitor has broken, for as long as it is polled: a machine that stands still for a moment is an outage
-    /// too, and a storm that nobody asked for explains nothing.
+    /// too, and a storm without a fault explains nothing.
     pub async fn keep_calm(self: Arc<Self>) {
         loop {
             sleep(WINDOW).await;
