@@ -156,7 +156,7 @@ fn errors_of_clients_and_endpoints_name_their_place() {
     check(&[
         (
             "instances = 10\narrivals = { poisson = { load = 0.5 } }",
-            "instances = 2000000\narrivals = { closed = { callers = 2000000, think = { exponential = \"1s\" } } }",
+            "instances = 2000000\narrivals = { synchronised = { callers = 4000000 } }",
             "line 3",
             "more than the 1000000 that fit",
         ),

@@ -65,8 +65,8 @@ impl Demo {
             _ if !must_fail => (format!("http://{to}/{order}"), None),
             // The receiver was removed.
             0 => (format!("http://{to}/gone/{order}"), None),
-            // Nothing listens on this port, and the policy does not wait until something does.
-            _ => (format!("http://127.0.0.1:9/hooks/{order}"), Some("no-retry")),
+            // Nothing listens on this port, and the policy gives up within seconds.
+            _ => (format!("http://127.0.0.1:9/hooks/{order}"), Some("web")),
         };
         let body = format!(r#"{{"order":{order},"event":"shipped"}}"#);
         let delivery = Delivery::post(&url)?.header("content-type", "application/json")?.body(body);

@@ -136,12 +136,19 @@ impl Demo {
     }
 
     /// Ends the fault, and restarts the callers of the naive loop: a storm that sustains itself does not end with its trigger.
-    /// Waits for a thread.
-    fn repair(&self) -> Result<(), DemoError> {
+    async fn repair(self: &Arc<Self>) -> Result<(), DemoError> {
         self.fail(None, None);
+        let demo = Arc::clone(self);
+        // Dropped callers wait for their thread.
+        let stopped = spawn_blocking(move || drop(demo.callers()[0].take()));
+        stopped.await.map_err(DemoError::new)?;
+        // A backlog is enough to make the first new calls late, and the storm would begin again.
+        let backend = &self.setting.scenario().backend;
+        let emptied = Duration::from_secs_f64(f64::from(backend.queue) / backend.capacity());
+        sleep(2 * emptied).await;
         let mut callers = self.callers();
-        // Without callers, the backend empties its queue. After the demo was stopped there are none to restart.
-        if callers[0].take().is_some() {
+        // After the demo was stopped, there are none to restart.
+        if callers[1].is_some() {
             callers[0] = Some(self.naive_callers()?);
         }
         Ok(())
@@ -155,9 +162,8 @@ impl Demo {
             let is_calm = Meter::over(NAIVE, WINDOW).reading().level == Level::Calm;
             let is_broken = !self.kind.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
             if !is_calm && !is_broken {
-                let demo = Arc::clone(&self);
                 // Without a thread for the callers, there is none for the next ones either.
-                let _ = spawn_blocking(move || demo.repair()).await;
+                let _ = self.repair().await;
             }
         }
     }

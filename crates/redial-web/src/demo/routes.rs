@@ -8,7 +8,6 @@ use axum::{Json, Router};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::{Demo, FAULTS};
 use crate::app::App;
@@ -21,12 +20,6 @@ const NONE: &str = "none";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/demo/fault", post(fail))
-}
-
-async fn repair(demo: Arc<Demo>) -> Result<(), ApiError> {
-    let wrong = |why: String| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, why);
-    let repaired = spawn_blocking(move || demo.repair()).await;
-    repaired.map_err(|error| wrong(error.to_string()))?.map_err(|error| wrong(error.to_string()))
 }
 
 #[derive(Deserialize)]
@@ -63,7 +56,10 @@ async fn fail(
     };
     match fault {
         Some(fault) => demo.fail(Some(fault), lasts),
-        None => repair(Arc::clone(demo)).await?,
+        None => demo
+            .repair()
+            .await
+            .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?,
     }
     Ok(Json(json!({ "fault": demo.fault() })))
 }
