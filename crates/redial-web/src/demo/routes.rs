@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Demo, FAULTS};
+use super::FAULTS;
 use crate::app::App;
 use crate::error::ApiError;
 
