@@ -195,7 +195,8 @@ impl World<'_> {
                 }
             }
             Event::Sync(index) => {
-                if self.lives(index) && self.nodes[index].sync == self.now {
+                let node = &self.nodes[index];
+                if self.lives(index) && node.sync == self.now && !node.asking {
                     self.sync(index);
                 }
             }
