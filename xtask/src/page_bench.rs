@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,8 +18,10 @@ use crate::web::first_load;
 /// How often the program is started, and the slider moved.
 const STARTS: usize = 5;
 const MOVES: usize = 60;
+/// The samples that a chart shows at first. They arrive every second.
+const PLOTTED: usize = 120;
 /// How many live updates are traced.
-const UPDATES: usize = 20;
+const UPDATES: u64 = 20;
 const UPSTREAMS: usize = 50;
 const IDLE: Duration = Duration::from_secs(20);
 /// The kernel's unit of processor time.
@@ -31,12 +35,13 @@ pub fn run() -> Result<u8, String> {
     let kilobytes = first_load(&dist)? as f64 / 1000.0;
     table.row("first load, compressed", kilobytes, "kB", 120.0);
     table.row("page served after the start", served(&program)?, "ms", 300.0);
-    let file = config()?;
+    let ports = free_ports()?;
+    let file = config(&ports)?;
     let file = file.to_str().ok_or("the path of the target folder is not UTF-8")?;
     idle(&program, file, &mut table)?;
     let browser = Chromium::start()?;
     slider(&browser.tab()?, &program, &mut table)?;
-    let work = live_update(&browser.tab()?, &program, file)?;
+    let work = live_update(&browser.tab()?, &program, file, ports)?;
     table.row(&format!("main thread per live update, {UPSTREAMS} upstreams"), work, "ms", 8.0);
     print!("{}", table.text);
     Ok(u8::from(table.broken))
@@ -66,17 +71,8 @@ fn served(program: &Path) -> Result<f64, String> {
         let begin = Instant::now();
         let up = Up::start_program(program, &[])?;
         let address = up.origin().trim_start_matches("http://").to_owned();
-        let mut stream =
-            std::net::TcpStream::connect(&address).map_err(|error| error.to_string())?;
         let token = up.url().split_once("token=").map_or("", |(_, token)| token);
-        let ask = format!(
-            "GET / HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
-        );
-        let mut reply = String::new();
-        std::io::Write::write_all(&mut stream, ask.as_bytes())
-            .map_err(|error| error.to_string())?;
-        std::io::Read::read_to_string(&mut stream, &mut reply)
-            .map_err(|error| error.to_string())?;
+        let reply = get(&address, &format!("authorization: Bearer {token}\r\n"))?;
         times.push(begin.elapsed().as_secs_f64() * 1000.0);
         if !reply.starts_with("HTTP/1.1 200") {
             return Err(format!("the page was not served: {reply}"));
@@ -85,18 +81,56 @@ fn served(program: &Path) -> Result<f64, String> {
     Ok(quantile(&mut times, 0.5))
 }
 
-/// A file with many upstreams, which get no traffic.
-fn config() -> Result<PathBuf, String> {
+fn get(address: &str, fields: &str) -> Result<String, String> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "GET / HTTP/1.1\r\nhost: {address}\r\n{fields}connection: close\r\n\r\n")?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply)?;
+        Ok(reply)
+    };
+    ask().map_err(|error| error.to_string())
+}
+
+/// All are bound at once, so that no two are the same.
+fn free_ports() -> Result<Vec<SocketAddr>, String> {
+    let bind = || TcpListener::bind("127.0.0.1:0");
+    let bound: std::io::Result<Vec<_>> = (0..UPSTREAMS).map(|_| bind()).collect();
+    let ports = bound.and_then(|bound| bound.iter().map(TcpListener::local_addr).collect());
+    ports.map_err(|error| error.to_string())
+}
+
+/// A file with many upstreams, all of them the same server.
+fn config(ports: &[SocketAddr]) -> Result<PathBuf, String> {
+    let server = failing_server().map_err(|error| error.to_string())?;
     let mut text = String::new();
-    for number in 0..UPSTREAMS {
+    for (number, listen) in ports.iter().enumerate() {
         let _ = writeln!(
             text,
-            "[upstream.service-{number}]\nto = \"http://127.0.0.1:9\"\nlisten = \"127.0.0.1:0\"\n"
+            "[upstream.service-{number}]\nto = \"http://{server}\"\nlisten = \"{listen}\"\n"
         );
     }
     let path = root().join(target_dir()).join("page-bench.toml");
     fs::write(&path, text).map_err(|error| error.to_string())?;
     Ok(path)
+}
+
+/// A server that fails every third request, so that all figures of an upstream change.
+fn failing_server() -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            let mut stream = stream;
+            let status = if number % 3 == 0 { "503 Service Unavailable" } else { "200 OK" };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            );
+        }
+    });
+    Ok(address)
 }
 
 fn idle(program: &Path, file: &str, table: &mut Table) -> Result<(), String> {
@@ -155,17 +189,38 @@ fn slider(tab: &Tab, program: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// The time of all tasks of the page's main thread, for each sample that arrived.
-fn live_update(tab: &Tab, program: &Path, file: &str) -> Result<f64, String> {
+/// The time of all tasks of the page's main thread for each second, in which one sample arrives.
+fn live_update(
+    tab: &Tab,
+    program: &Path,
+    file: &str,
+    ports: Vec<SocketAddr>,
+) -> Result<f64, String> {
     let up = Up::start_program(program, &[file])?;
+    std::thread::spawn(move || {
+        loop {
+            for listen in &ports {
+                let _ = get(&listen.to_string(), "");
+                sleep(Duration::from_secs(1) / UPSTREAMS as u32);
+            }
+        }
+    });
     tab.open(up.url())?;
-    let seen = "Number(document.querySelector('.plot').getAttribute('aria-valuemax'))";
-    tab.wait_for(&format!("{seen} >= 5"))?;
+    let deadline = Instant::now() + Duration::from_secs(2 * PLOTTED as u64);
+    let shown = "Number(document.querySelector('.plot').getAttribute('aria-valuemax'))";
+    while tab.eval(shown)?.as_f64().unwrap_or(0.0) < PLOTTED as f64 - 2.0 {
+        if Instant::now() > deadline {
+            return Err("the chart did not fill".to_owned());
+        }
+        sleep(Duration::from_secs(1));
+    }
+    let rows = tab.eval("document.querySelectorAll('#upstreams ~ * tbody tr').length")?;
+    if rows != json!(UPSTREAMS) {
+        return Err(format!("the page shows {rows} upstreams instead of {UPSTREAMS}"));
+    }
     let categories = json!(["disabled-by-default-devtools.timeline", "toplevel"]);
     tab.call("Tracing.start", &json!({ "traceConfig": { "includedCategories": categories } }))?;
-    let from = tab.eval(seen)?.as_f64().unwrap_or(0.0);
-    tab.wait_for(&format!("{seen} >= {}", from + UPDATES as f64))?;
-    let updates = tab.eval(seen)?.as_f64().unwrap_or(0.0) - from;
+    sleep(Duration::from_secs(UPDATES));
     tab.call("Tracing.end", &json!({}))?;
     while tab.events("Tracing.tracingComplete").is_empty() {
         sleep(Duration::from_millis(50));
@@ -184,10 +239,10 @@ fn live_update(tab: &Tab, program: &Path, file: &str) -> Result<f64, String> {
         event["name"] == "RunTask" && threads.contains(&(&event["pid"], &event["tid"]))
     });
     let micros: f64 = tasks.filter_map(|event| event["dur"].as_f64()).sum();
-    if micros <= 0.0 || updates <= 0.0 {
+    if micros <= 0.0 {
         return Err("the trace has no task of the page".to_owned());
     }
-    Ok(micros / 1000.0 / updates)
+    Ok(micros / 1000.0 / UPDATES as f64)
 }
 
 fn quantile(values: &mut [f64], part: f64) -> f64 {
