@@ -1,6 +1,7 @@
 //! The library's layers around the endpoints of an upstream.
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -36,7 +37,12 @@ pin_project! {
     /// A request on its way through a stack.
     #[project = CallProj]
     pub(crate) enum Call {
-        Retry { #[pin] call: ResponseFuture<Balance, Inbound, ResponseBody> },
+        Retry {
+            #[pin]
+            call: ResponseFuture<Balance, Inbound, ResponseBody>,
+            // Whether the body has been asked for a moment ago.
+            is_asked: bool,
+        },
         Layered { call: Boxed<Response<Outbound>> },
     }
 }
@@ -64,7 +70,8 @@ impl Stack {
         match self {
             // It is always ready, because the balancer is.
             Self::Retry(service) => {
-                Call::Retry { call: service.call(request.map(Inbound::Streamed)) }
+                let is_asked = !request.body().is_end_stream();
+                Call::Retry { call: service.call(request.map(Inbound::Streamed)), is_asked }
             }
             Self::Layered(service) => Call::Layered { call: service(request) },
         }
@@ -76,10 +83,18 @@ impl Future for Call {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Outbound>> {
         match self.project() {
-            CallProj::Retry { call } => Poll::Ready(match ready!(call.poll(cx)) {
-                Ok(response) => response.map(Outbound::Streamed),
-                Err(error) => answer::failed(&error),
-            }),
+            // hyper reads a body in the next turn after it was asked for it. Head and body are then sent together, and
+            // nothing has to be woken for the body.
+            CallProj::Retry { call, is_asked } => {
+                if mem::take(is_asked) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Poll::Ready(match ready!(call.poll(cx)) {
+                    Ok(response) => response.map(Outbound::Streamed),
+                    Err(error) => answer::failed(&error),
+                })
+            }
             CallProj::Layered { call } => call.as_mut().poll(cx),
         }
     }
