@@ -75,6 +75,16 @@ impl Page {
         Self { address, token: token.reveal().to_owned(), runtime }
     }
 
+    /// Does something on the server's thread, at its time.
+    pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (done, is_done) = mpsc::channel();
+        self.runtime.spawn(async move {
+            work.await;
+            done.send(()).unwrap();
+        });
+        is_done.recv().unwrap();
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }

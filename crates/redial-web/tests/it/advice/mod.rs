@@ -5,7 +5,7 @@ mod aged;
 
 use std::io::BufReader;
 use std::net::TcpStream;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redial::telemetry::{Meter, Registry};
@@ -13,7 +13,7 @@ use redial::{Inbound, Retry};
 use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Draft, Event, Observer as _, Policy};
+use redial_core::{Draft, Event, Observer as _};
 use redial_queue::durable::DurableQueue;
 use redial_web::{App, Live};
 use serde_json::Value;
@@ -43,6 +43,9 @@ impl Scene {
         until(&mut stream, "retry: ");
         let named = queues.into_iter().map(|queue| (queue.name().to_owned(), queue)).collect();
         page.runtime.spawn(async move { live.run(named).await });
+        // It has begun, and takes its first sample at the next moment.
+        page.run(async {});
+        clock.advance(Duration::from_millis(1));
         until(&mut stream, "data: ");
         Self { page, clock, registry, stream }
     }
@@ -62,21 +65,10 @@ impl Scene {
         upstream["action"].as_str().map(str::to_owned)
     }
 
-    /// Does something at the server's time.
-    fn at_its_time(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let (done, is_done) = mpsc::channel();
-        self.page.runtime.spawn(async move {
-            work.await;
-            done.send(()).unwrap();
-        });
-        is_done.recv().unwrap();
-    }
-
     fn meter(&self, name: &str, traffic: Traffic) -> Meter {
-        let meter = self.registry.meter(name);
-        let metered = meter.clone();
-        self.at_its_time(async move { traffic.pass(&metered).await });
-        meter
+        let (registry, new) = (self.registry.clone(), name.to_owned());
+        self.page.run(async move { traffic.pass(&registry.meter(new)).await });
+        self.registry.meter(name)
     }
 
     /// Traffic of callers with this budget, which lives as long as the result.
@@ -195,9 +187,9 @@ fn an_open_breaker_is_named() {
     let policy = Draft::bare(1).breaker(rule).build().unwrap();
     for (failures, is_open) in [(2, false), (3, true)] {
         let name = format!("{failures} failures");
-        let retry = Retry::new(policy.clone()).meter(scene.registry.meter(&name));
+        let retry = Retry::new(policy.clone()).meter(scene.meter(&name, calls(0, 0)));
         let calling = retry.clone();
-        scene.at_its_time(async move {
+        scene.page.run(async move {
             for _ in 0..failures {
                 let refused = std::io::ErrorKind::ConnectionReset;
                 let failed = calling.run(|_| async { Err::<(), _>(std::io::Error::from(refused)) });
@@ -207,7 +199,6 @@ fn an_open_breaker_is_named() {
         let said = scene.action(&name);
         assert_eq!(said.is_some_and(|said| said.contains("breaker is open")), is_open, "{name}");
     }
-    drop::<Policy>(policy);
 }
 
 #[test]
