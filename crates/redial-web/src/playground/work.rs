@@ -10,8 +10,6 @@ use crate::error::ApiError;
 
 /// The most attempts of a request, over all policies and runs: some minutes of work if every attempt fails.
 const MOST_WORK: f64 = 1e9;
-/// Attempts of a call are counted up to here. With so many, a few thousand calls are too many already.
-const MOST_COUNTED: usize = 100_000;
 
 /// Refuses what the engine cannot compute, or not within minutes. Unchecked, the simulator would follow every attempt
 /// instead, however many there are.
@@ -31,14 +29,12 @@ pub(super) fn check_work<'a>(
         if attempts > most.0 {
             most = (attempts, &subject.name);
         }
-    }
-    if work > MOST_WORK {
-        let (attempts, name) = most;
-        return Err(ApiError::bad_request(format!(
-            "{} attempts are too many for one request, at most {}: {advice}, or fewer attempts than the {attempts} of {name}",
-            count(work),
-            count(MOST_WORK),
-        )));
+        if work > MOST_WORK {
+            let (limit, (attempts, name)) = (count(MOST_WORK), most);
+            return Err(ApiError::bad_request(format!(
+                "more than {limit} attempts are too many for one request: {advice}, or fewer attempts than the {attempts} of {name}"
+            )));
+        }
     }
     Ok(())
 }
@@ -51,5 +47,5 @@ fn attempts_within(policy: &Policy, time: Nanos) -> f64 {
         left = left.checked_sub(wait.lo / 2 + wait.hi / 2)?;
         Some(())
     });
-    1.0 + fitting.take(MOST_COUNTED).count() as f64
+    1.0 + fitting.count() as f64
 }

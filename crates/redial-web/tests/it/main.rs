@@ -17,3 +17,4 @@ mod security;
 mod sidecar;
 mod token;
 mod visitor;
+mod work;
