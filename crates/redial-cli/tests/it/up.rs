@@ -117,8 +117,11 @@ fn the_demo_serves_everything_and_drains() {
 fn doctor_reads_the_metrics_at_the_printed_address() {
     let scratch = Scratch::new("up-doctor");
     let up = Up::start(&["--data", &scratch.path("data")]);
-    let line = r#"redial_calls_total{upstream="naive",origin="fresh"}"#;
-    eventually(|| up.get("/metrics").1.contains(line));
+    let line = |name| format!(r#"redial_calls_total{{upstream="{name}",origin="fresh"}}"#);
+    eventually(|| {
+        let page = up.get("/metrics").1;
+        ["naive", "demo", "queue demo"].iter().all(|name| page.contains(&line(name)))
+    });
     let (address, token) = (&up.address, &up.token);
     let ask = |url: &str| {
         let output = program(REDIAL).args(["doctor", url, "--for", "100ms"]).output().unwrap();
@@ -131,6 +134,11 @@ fn doctor_reads_the_metrics_at_the_printed_address() {
         // Whether the demo is calm is up to the machine.
         assert!(matches!(code, Some(0 | 1)), "{path}: {said}");
         assert!(said.contains("upstream naive"), "{path}: {said}");
+        // The sidecar's upstream has the name of a queue, and is not its workers.
+        assert!(
+            said.contains("upstream demo") && !said.contains("of demo report"),
+            "{path}: {said}"
+        );
         let shown = format!("http://{address}/metrics?");
         assert!(said.contains(&shown) && said.contains("token=***"), "{path}: {said}");
         assert!(!said.contains(token), "{path}: {said}");
