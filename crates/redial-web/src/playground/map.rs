@@ -6,7 +6,7 @@ use redial_sim::sweep::{Axis, Sweep};
 use redial_sim::{Scenario, Subject};
 use serde::Serialize;
 
-use super::runs::check_work;
+use super::work::check_work;
 use super::{Quality, Question};
 use crate::error::ApiError;
 

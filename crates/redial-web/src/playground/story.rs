@@ -22,28 +22,12 @@ pub(crate) struct Story {
     /// The policies that are compared at first.
     pub(crate) policies: &'static [&'static str],
     pub(crate) sliders: &'static [Slider],
-    /// How the backend grows with the traffic; `None` where its size is fixed.
+    /// Whether the backend grows with the traffic. Otherwise its size is fixed.
     #[serde(skip)]
-    pub(crate) backend: Option<Backend>,
+    pub(crate) is_sized: bool,
     /// The path of the length of the trouble.
     #[serde(skip)]
     pub(crate) trouble: &'static str,
-}
-
-/// The backend of a story whose traffic can be changed: it has the capacity for the traffic at the given load.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backend {
-    pub(crate) service_ms: f64,
-    /// Whether service times are drawn, and not constant.
-    pub(crate) is_drawn: bool,
-    /// How long the backend works on a full queue.
-    pub(crate) queue_s: f64,
-    /// Calls a second in the scenario.
-    pub(crate) rate: f64,
-    /// The load in the scenario, in percent.
-    pub(crate) load: f64,
-    /// Instances in the scenario.
-    pub(crate) clients: f64,
 }
 
 pub(crate) const STORIES: &[Story] = &[
@@ -65,14 +49,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("none"),
             slider::budget(0.0),
         ],
-        backend: Some(Backend {
-            service_ms: 8.0,
-            is_drawn: false,
-            queue_s: 0.3,
-            rate: 1e6,
-            load: 70.0,
-            clients: 10_000.0,
-        }),
+        is_sized: true,
         trouble: "outage.duration",
     },
     Story {
@@ -89,7 +66,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::attempts(2.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        is_sized: false,
         trouble: "outage.duration",
     },
     Story {
@@ -105,7 +82,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::outage("Outage", 10_000.0, 100.0, 60_000.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        is_sized: false,
         trouble: "outage.duration",
     },
     Story {
@@ -122,7 +99,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::attempts(6.0),
             slider::jitter("full"),
         ],
-        backend: None,
+        is_sized: false,
         trouble: "outage.duration",
     },
     Story {
@@ -142,14 +119,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        backend: Some(Backend {
-            service_ms: 40.0,
-            is_drawn: true,
-            queue_s: 0.4,
-            rate: 500.0,
-            load: 40.0,
-            clients: 200.0,
-        }),
+        is_sized: true,
         trouble: "outage.duration",
     },
     Story {
@@ -166,7 +136,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::attempts(6.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        is_sized: false,
         trouble: "outage.duration",
     },
     Story {
@@ -185,7 +155,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        backend: None,
+        is_sized: false,
         trouble: "capacity_loss.duration",
     },
 ];

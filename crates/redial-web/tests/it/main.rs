@@ -1,14 +1,21 @@
 //! The page's server, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod advice;
 mod assets;
 mod browser;
+mod connections;
+mod demo;
 mod exercise;
 mod live;
 mod page;
+mod panics;
 mod playground;
 mod policies;
 mod queue;
 mod security;
+mod sidecar;
+mod stories;
 mod token;
 mod visitor;
+mod work;
