@@ -189,7 +189,7 @@ fn slider(tab: &Tab, program: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// The time of all tasks of the page's main thread for each second, in which one sample arrives.
+/// The processor time of all tasks of the page's main thread for each second, in which one sample arrives.
 fn live_update(
     tab: &Tab,
     program: &Path,
@@ -218,7 +218,7 @@ fn live_update(
     if rows != json!(UPSTREAMS) {
         return Err(format!("the page shows {rows} upstreams instead of {UPSTREAMS}"));
     }
-    let categories = json!(["disabled-by-default-devtools.timeline", "toplevel"]);
+    let categories = json!(["disabled-by-default-devtools.timeline"]);
     tab.call("Tracing.start", &json!({ "traceConfig": { "includedCategories": categories } }))?;
     sleep(Duration::from_secs(UPDATES));
     tab.call("Tracing.end", &json!({}))?;
@@ -238,7 +238,7 @@ fn live_update(
     let tasks = events.iter().filter(|event| {
         event["name"] == "RunTask" && threads.contains(&(&event["pid"], &event["tid"]))
     });
-    let micros: f64 = tasks.filter_map(|event| event["dur"].as_f64()).sum();
+    let micros: f64 = tasks.filter_map(|event| event["tdur"].as_f64()).sum();
     if micros <= 0.0 {
         return Err("the trace has no task of the page".to_owned());
     }
