@@ -251,9 +251,8 @@ fn cycles_and_unreachable_services_are_refused() {
 
 #[test]
 fn more_than_fits_into_memory_is_refused_before_it_begins() {
-    let fleet = BUILT_IN.iter().find(|it| it.name == "fleet").unwrap();
-    let set = [Set::read("clients.latency=10ms").unwrap()];
-    let message = fleet.read(&set).unwrap_err().to_string();
+    let closed = "clients={arrivals={closed={callers=25000000,think=\"1s\"}},latency=\"10ms\"}";
+    let message = problem(FILE, &[closed]);
     assert!(message.contains("at most 20000000 fit into memory"), "{message}");
     let counts =
         FILE.replacen("instances = 10", "instances = 4000000\nchoose = \"two-choices\"", 1);
