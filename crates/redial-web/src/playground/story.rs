@@ -22,12 +22,21 @@ pub(crate) struct Story {
     /// The policies that are compared at first.
     pub(crate) policies: &'static [&'static str],
     pub(crate) sliders: &'static [Slider],
-    /// How the backend grows with the traffic; `None` where its size is fixed.
     #[serde(skip)]
-    pub(crate) backend: Option<Backend>,
+    pub(crate) backend: Size,
     /// The path of the length of the trouble.
     #[serde(skip)]
     pub(crate) trouble: &'static str,
+}
+
+/// The size of the backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Size {
+    /// That of the scenario.
+    Fixed,
+    /// Servers and queue grow with the callers.
+    WithCallers,
+    WithTraffic(Backend),
 }
 
 /// The backend of a story whose traffic can be changed: it has the capacity for the traffic at the given load.
@@ -50,14 +59,14 @@ pub(crate) const STORIES: &[Story] = &[
     Story {
         name: "collapse",
         title: "The storm that does not end",
-        text: "A backend is down for a second. A plain loop repeats every failed call up to nine times, and the backend never recovers.",
+        text: "A backend is down for a second. Its callers repeat what failed, and their retries keep it down: a retry storm.",
         source: "Retries: exponential backoff, jitter",
         scenario: "collapse",
         shaped: "loop",
         policies: &["loop", "standard"],
         sliders: &[
             slider::traffic(1_000_000.0),
-            slider::clients(10_000.0, 25_000_000.0),
+            slider::clients(10_000.0),
             slider::load(70.0),
             slider::outage("Outage", 1_000.0, 100.0, 10_000.0),
             slider::attempts(10.0),
@@ -65,7 +74,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("none"),
             slider::budget(0.0),
         ],
-        backend: Some(Backend {
+        backend: Size::WithTraffic(Backend {
             service_ms: 8.0,
             is_drawn: false,
             queue_s: 0.3,
@@ -84,12 +93,12 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "naive",
         policies: &["naive", "spread"],
         sliders: &[
-            slider::callers(25_000_000.0, 25_000_000.0),
+            slider::callers(25_000_000.0),
             slider::outage("Outage", 100.0, 10.0, 10_000.0),
             slider::attempts(2.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -101,11 +110,11 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "doubling",
         policies: &["doubling", "control-plane"],
         sliders: &[
-            slider::callers(500.0, 5_000.0),
+            slider::callers(500.0),
             slider::outage("Outage", 10_000.0, 100.0, 60_000.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        backend: Size::WithCallers,
         trouble: "outage.duration",
     },
     Story {
@@ -122,7 +131,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::attempts(6.0),
             slider::jitter("full"),
         ],
-        backend: None,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -135,14 +144,14 @@ pub(crate) const STORIES: &[Story] = &[
         policies: &["three-retries", "payment-processor"],
         sliders: &[
             slider::traffic(500.0),
-            slider::clients(200.0, 1_000_000.0),
+            slider::clients(200.0),
             slider::load(40.0),
             slider::outage("Outage", 10_000.0, 100.0, 20_000.0),
             slider::attempts(4.0),
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        backend: Some(Backend {
+        backend: Size::WithTraffic(Backend {
             service_ms: 40.0,
             is_drawn: true,
             queue_s: 0.4,
@@ -161,12 +170,12 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "none",
         policies: &["none", "full"],
         sliders: &[
-            slider::callers(1_000.0, 20_000_000.0),
+            slider::callers(1_000.0),
             slider::outage("Outage", 200.0, 10.0, 3_000.0),
             slider::attempts(6.0),
             slider::jitter("none"),
         ],
-        backend: None,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -185,7 +194,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        backend: None,
+        backend: Size::Fixed,
         trouble: "capacity_loss.duration",
     },
 ];
@@ -208,22 +217,22 @@ pub(crate) struct Step {
 pub(crate) const TOUR: [Step; 4] = [
     Step {
         title: "Break it",
-        text: "The backend is down for one second, in the shaded band. Both sides get the same calls. The loop sends up to ten requests for each call; Redial's curve stays flat, because its budget stops most retries while none succeeds.",
+        text: "The backend is down for one second, in the shaded band, on both sides. The loop sends up to ten requests for each call. Redial's curve stays flat: successful calls pay for its retries, and while none succeeds, there are almost none.",
         sliders: &[],
     },
     Step {
         title: "The trigger is gone, the storm stays",
-        text: "Now the outage is only 300 ms, and the loop does not recover all the same: its own retries keep the queue longer than callers wait, so that every answer comes too late.",
+        text: "Now it is down for only 300 ms, and the loop still does not recover. Its own retries keep the queue longer than callers wait, so every answer comes too late.",
         sliders: &[("outage", 300.0)],
     },
     Step {
         title: "Turn on the budget",
-        text: "The same loop, with one line more: at most one retry for every ten calls. The queue drains as soon as the backend is back, and calls succeed again.",
+        text: "The same loop with one line more: at most one retry for every ten calls. When the backend is back, the queue drains and calls succeed again.",
         sliders: &[("outage", 300.0), ("budget", 10.0)],
     },
     Step {
         title: "Your numbers",
-        text: "Set traffic, clients, load and timeout to those of your service, up to 100 million calls a second, and write your own policy beside it.",
+        text: "Set traffic, clients, load and timeout to those of your service, up to 100 million calls a second and 25 million clients. Then add a policy of your own.",
         sliders: &[("traffic", 100_000_000.0), ("clients", 25_000_000.0)],
     },
 ];

@@ -72,10 +72,16 @@ export function xText(x: number, kind: Shape["xKind"]): string {
   return kind === "time" ? clock(x) : duration(Math.round(x * 1e3));
 }
 
+/** "3 min 20 s" is too wide for an axis, and its steps are round in seconds. */
+function secondsText(x: number): string {
+  return `${Number(x.toPrecision(6))} s`;
+}
+
 /** A round value of the axis needs no trailing zeros. */
 function yText(y: number, unit: string): string {
   if (unit === "×") return `${y}×`;
-  return unit === "ms" || unit === "s" || unit === "ratio" ? quantity(y, unit) : count(y);
+  if (unit === "ratio") return `${Number((y * 100).toPrecision(6))}%`;
+  return unit === "ms" || unit === "s" ? quantity(y, unit) : count(y);
 }
 
 /** Whether there is room to name lines at their ends. */
@@ -111,7 +117,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
       y: { distr: shape.log ? 3 : 1, log: base === 2 ? 2 : 10, range: (_u, low, high) => yRange(shape, extras.lines(), low, high, base) },
     },
     axes: [
-      { ...axis, gap: 8, size: 32, space: 76, ...(shape.xKind === "seconds" ? { values: (_u, at) => at.map((x) => xText(x, "seconds")) } : { values: TIME_AXIS }) },
+      { ...axis, gap: 8, size: 32, space: 76, values: shape.xKind === "seconds" ? (_u, at) => at.map(secondsText) : TIME_AXIS },
       { ...axis, gap: 6, size: 56, values: (_u, at) => at.map((y) => (y === null ? "" : yText(y, shape.unit))) },
     ],
     series: [{}, ...shape.series.map((of) => lineOf(of, extras))],
@@ -119,7 +125,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
     hooks: {
       drawClear: [(u) => drawBands(u, extras.bands(), extras.colours())],
       draw: [
-        (u) => drawLines(u, extras.lines(), extras.colours()),
+        (u) => drawLines(u, extras.lines(), extras.colours(), shape.xKind === "time" ? "left" : "right"),
         (u) => {
           if (labelled(u.width, extras.series().length)) drawLabels(u, extras.series(), extras.colours());
         },
@@ -210,14 +216,15 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
   ctx.restore();
 }
 
-function drawLines(u: uPlot, lines: Line[], colours: Palette): void {
+/** The name of a strong line is below it, that of others above. What is live changes at the right end, so names are at the left there. */
+function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "right"): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
   clipTo(u, 14 * ratio);
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
-  ctx.textBaseline = "bottom";
-  ctx.textAlign = "right";
+  ctx.textAlign = side;
+  const x = side === "left" ? bbox.left + 4 * ratio : bbox.left + bbox.width - 4 * ratio;
   let taken = Infinity;
   for (const { value, label, strong } of [...lines].sort((a, b) => a.value - b.value)) {
     const y = Math.round(u.valToPos(value, "y", true));
@@ -229,9 +236,11 @@ function drawLines(u: uPlot, lines: Line[], colours: Palette): void {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    if (taken - y < 13 * ratio) continue;
-    ctx.fillText(label, bbox.left + bbox.width - 4 * ratio, y - 2 * ratio);
-    taken = y;
+    const below = strong && y + 15 * ratio <= bbox.top + bbox.height;
+    if (!below && taken - y < 13 * ratio) continue;
+    ctx.textBaseline = below ? "top" : "bottom";
+    ctx.fillText(label, x, below ? y + 3 * ratio : y - 2 * ratio);
+    if (!below) taken = y;
   }
   ctx.restore();
 }
