@@ -217,11 +217,11 @@ pub(crate) struct Step {
 pub(crate) const TOUR: [Step; 4] = [
     Step {
         title: "Break it",
-        text: "The backend is down for one second, in the shaded band, on both sides. The loop sends up to ten requests for each call. Redial's curve stays flat: successful calls pay for its retries, and while none succeeds, there are almost none.",
+        text: "Both backends are down for one second, in the shaded band. The loop sends up to ten requests for each call. Redial's curve stays flat: successful calls pay for retries, and while none succeeds there are almost none.",
         sliders: &[],
     },
     Step {
-        title: "The trigger is gone, the storm stays",
+        title: "The storm stays",
         text: "Now it is down for only 300 ms, and the loop still does not recover. Its own retries keep the queue longer than callers wait, so every answer comes too late.",
         sliders: &[("outage", 300.0)],
     },

@@ -104,7 +104,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
     width,
     height,
     ms: 1,
-    padding: [14, (u) => endPadding(shape, u.width), 0, 0],
+    padding: [16, (u) => endPadding(shape, u.width), 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -164,7 +164,7 @@ function endPadding(shape: Shape, width: number): number {
   if (!labelled(width, shape.series.length)) return 28;
   const context = document.createElement("canvas").getContext("2d");
   if (!context) return 12;
-  context.font = FONT;
+  context.font = FONT.replace("12px", "600 12px");
   return Math.ceil(Math.max(0, ...shape.series.map(({ label }) => context.measureText(label).width))) + 14;
 }
 
@@ -200,8 +200,8 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
-  clipTo(u);
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+  ctx.textBaseline = "bottom";
   for (const { from, to, label } of bands) {
     const left = Math.max(bbox.left, u.valToPos(from, "x", true));
     const right = Math.min(bbox.left + bbox.width, u.valToPos(to, "x", true));
@@ -209,14 +209,15 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
     ctx.fillStyle = thin(colours.limit, 0.1);
     ctx.fillRect(left, bbox.top, right - left, bbox.height);
     ctx.fillStyle = colours.limit;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "top";
-    ctx.fillText(label, left + 4 * ratio, bbox.top + 3 * ratio);
+    // Above the chart, where no line crosses it.
+    const fits = left + ctx.measureText(label).width <= bbox.left + bbox.width;
+    ctx.textAlign = fits ? "left" : "right";
+    ctx.fillText(label, fits ? left : right, bbox.top - 2 * ratio);
   }
   ctx.restore();
 }
 
-/** The name of a strong line is below it, that of others above. What is live changes at the right end, so names are at the left there. */
+/** A name is above its line, or below it where the next line is too close. What is live changes at the right end, so names are at the left there. */
 function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "right"): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
@@ -225,10 +226,9 @@ function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "ri
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
   ctx.textAlign = side;
   const x = side === "left" ? bbox.left + 4 * ratio : bbox.left + bbox.width - 4 * ratio;
-  let taken = Infinity;
-  for (const { value, label, strong } of [...lines].sort((a, b) => a.value - b.value)) {
-    const y = Math.round(u.valToPos(value, "y", true));
-    if (!(y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1)) continue;
+  const placed = lines.map((line) => ({ ...line, y: Math.round(u.valToPos(line.value, "y", true)) })).filter(({ y }) => y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1);
+  for (const { label, strong, y } of placed) {
+    const below = placed.some((other) => other.y < y && y - other.y < 15 * ratio);
     ctx.strokeStyle = ctx.fillStyle = strong ? colours.limit : colours.muted;
     ctx.lineWidth = (strong ? 2 : 1) * ratio;
     ctx.setLineDash(strong ? [] : [2 * ratio, 3 * ratio]);
@@ -236,11 +236,8 @@ function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "ri
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    const below = strong && y + 15 * ratio <= bbox.top + bbox.height;
-    if (!below && taken - y < 13 * ratio) continue;
     ctx.textBaseline = below ? "top" : "bottom";
     ctx.fillText(label, x, below ? y + 3 * ratio : y - 2 * ratio);
-    if (!below) taken = y;
   }
   ctx.restore();
 }
@@ -288,7 +285,7 @@ export function lastOf(values: (number | null)[]): number | null {
   return null;
 }
 
-function clipTo({ ctx, bbox }: uPlot, above = 0): void {
+function clipTo({ ctx, bbox }: uPlot, above: number): void {
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top - above, bbox.width, bbox.height + above);
   ctx.clip();
