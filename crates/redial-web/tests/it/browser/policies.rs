@@ -12,12 +12,12 @@ const FILE: &str = r#"
 [setting]
 clients = 50
 calls = "2000/s"
-capacity = "4000/s"
+capacity = "2500/s"
 
 [policy.hasty]
 attempts = 10
 attempt_timeout = "150ms"
-backoff = { base = "100ms", cap = "100ms", growth = "constant", jitter = "none" }
+backoff = { base = "100ms", cap = "100ms", growth = "constant" }
 budget = "none"
 hedge = "none"
 stall = "none"
@@ -78,14 +78,14 @@ fn a_file_is_shown_with_its_users_findings_and_what_a_change_would_do() -> Resul
     assert_eq!(users, "upstream shop\nGET stock /orders/*");
     assert_eq!(tab.eval(&cell("standard", "Used by"))?, "upstream stock");
     let findings = tab.eval(&cell("hasty", "Findings"))?;
-    for rule in ["no-jitter", "no-budget"] {
+    for rule in ["too-many-attempts", "no-budget"] {
         assert!(findings.as_str().unwrap().contains(rule), "{findings}");
     }
     assert_eq!(tab.eval(&cell("standard", "Findings"))?, "none");
 
     tab.click("tr:has(th) button", "Change")?;
     tab.wait_for_text("before sends")?;
-    tab.wait_for_text("2 k calls/s, 50 clients, a load of 50%")?;
+    tab.wait_for_text("2 k calls/s, 50 clients, a load of 80%")?;
     let collapsed = "[...document.querySelectorAll('.change .row .num')]\
                      .map((it) => it.innerText.includes('collapsed'))";
     assert_eq!(tab.eval(collapsed)?, Value::from(vec![true, true]), "nothing is changed yet");
