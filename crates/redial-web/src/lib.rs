@@ -9,6 +9,7 @@ mod app;
 mod assets;
 mod body;
 mod clock;
+mod connection;
 mod demo;
 mod error;
 mod exercise;

@@ -10,6 +10,7 @@ use axum::response::{Html, IntoResponse, Response};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
+use crate::connection::Visitor;
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::token::Token;
@@ -64,12 +65,16 @@ enum Proof {
 /// Lets only the user's own page and programs in.
 pub(crate) async fn guard(
     State(access): State<Arc<Access>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
+    let visitor = request.extensions_mut().remove::<Arc<Visitor>>();
+    let admit = || visitor.is_some_and(|visitor| visitor.admit());
     let mut response = match check(&access, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => *refusal,
+        Ok(Pass::Token) if admit() => next.run(request).await,
+        Ok(Pass::Token) => closing(too_many()),
+        Ok(Pass::Probe) => closing(next.run(request).await),
+        Err(refusal) => closing(*refusal),
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -81,11 +86,29 @@ pub(crate) async fn guard(
     response
 }
 
-fn check(access: &Access, request: &Request) -> Result<(), Box<Response>> {
+/// The response to a stranger, whose connection takes a place that another visitor may need.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn too_many() -> Response {
+    let why = "too many connections: close some of the tabs and programs that use this page";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+}
+
+/// Why a request is let in.
+enum Pass {
+    Probe,
+    /// It has shown the token.
+    Token,
+}
+
+fn check(access: &Access, request: &Request) -> Result<Pass, Box<Response>> {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && PROBE_PATHS.contains(&request.uri().path())
     {
-        return Ok(());
+        return Ok(Pass::Probe);
     }
     let headers = request.headers();
     let refuse = |status, why: String| Err(Box::new(ApiError::new(status, why).into_response()));
@@ -119,13 +142,13 @@ fn check(access: &Access, request: &Request) -> Result<(), Box<Response>> {
     }
     let is_change = *request.method() == Method::POST;
     match proof(access, request) {
-        Proof::Bearer => Ok(()),
+        Proof::Bearer => Ok(Pass::Token),
         // A browser adds the cookie to what another site sends too; one of these headers tells who sent it.
         Proof::Cookie if is_change && origin.is_none() && site.is_none() => {
             let why = "a change needs an Origin header, or Authorization: Bearer TOKEN".to_owned();
             refuse(StatusCode::FORBIDDEN, why)
         }
-        Proof::Cookie => Ok(()),
+        Proof::Cookie => Ok(Pass::Token),
         Proof::Address if !is_change => Err(Box::new(enter(access, request.uri()))),
         _ => Err(Box::new(unauthorized(access, request))),
     }

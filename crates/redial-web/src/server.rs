@@ -1,13 +1,16 @@
 //! Listens, and puts the parts together.
 //!
 //! Slow, many or broken visitors must not use up the process that the sidecar runs in: connections are limited, and so are
-//! the times for a request's head and body, and the size of the body.
+//! the times for a request's head and body and for its response, and the size of the body. A defect of one page must not take
+//! the others away: a panic is an error of its request alone.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -17,31 +20,18 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Router, middleware};
 use http::{Method, StatusCode};
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use redial_proxy::AdminPages;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
+use crate::connection::Connections;
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::security::{self, Access};
 use crate::token::Token;
 use crate::{assets, demo, exercise, hello, live, playground, policies, queue};
 
-/// The most connections at once. A browser opens six.
-const MOST: usize = 256;
-/// From a connection to the last byte of its first head. A connection without a request takes a place that another
-/// visitor may need.
-const FIRST_HEAD: Duration = Duration::from_secs(5);
-/// From a connection, or the last response on it, to the last byte of a request's head. A browser keeps idle connections
-/// for longer; it opens another one.
-const HEAD: Duration = Duration::from_secs(60);
 /// The largest body of a request, and the time for all of it.
 const BODY: usize = 2 << 20;
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -119,48 +109,29 @@ impl Web {
         let router = router(Arc::new(app))
             .layer(DefaultBodyLimit::max(BODY))
             .layer(middleware::from_fn(read_body))
+            .layer(middleware::from_fn(catch_panic))
             .layer(middleware::from_fn_with_state(self.access, security::guard));
-        let room = Arc::new(Semaphore::new(MOST));
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::new(router);
         loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
             match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let served = serve_one(stream, router.clone());
-                    connections.spawn(async move {
-                        served.await;
-                        drop(permit);
-                    });
-                }
+                Ok((stream, _)) => connections.add(stream),
                 // Most likely too many open files, which passes.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
-            while connections.try_join_next().is_some() {}
         }
     }
 }
 
-async fn serve_one(stream: TcpStream, router: Router) {
-    // Without it, a live sample may wait for an acknowledgement.
-    let _ = stream.set_nodelay(true);
-    let router = TowerToHyperService::new(router);
-    let is_used = Arc::new(AtomicBool::new(false));
-    let service = service_fn({
-        let is_used = Arc::clone(&is_used);
-        move |request| {
-            is_used.store(true, Ordering::Relaxed);
-            router.call(request)
-        }
+/// A panic is a defect, which is reported on stderr. The visitor is told so, and the connection can be used further.
+async fn catch_panic(request: Request, next: Next) -> Response {
+    let mut answer = std::pin::pin!(next.run(request));
+    let caught = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
+        polled.map_or(Poll::Ready(None), |answer| answer.map(Some))
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    // The browser notices if it breaks.
-    if timeout(FIRST_HEAD, &mut connection).await.is_err() && is_used.load(Ordering::Relaxed) {
-        let _ = connection.await;
-    }
+    let why = "the request failed: this is a bug; the server's stderr has the details";
+    let failed = || ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response();
+    caught.await.unwrap_or_else(failed)
 }
 
 /// Reads a body before anything waits for it: a visitor who sends it byte by byte is cut off.

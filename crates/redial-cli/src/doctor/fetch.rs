@@ -20,28 +20,47 @@ const ACCEPTED: &str = "text/plain;version=0.0.4,application/openmetrics-text;ve
 const PATHS: &str =
     "metrics are often at /metrics, and Envoy's at /stats/prometheus of its admin port";
 
+/// The query parameter of the address that `redial up` prints.
+const TOKEN: &str = "token";
+
 /// The URL of metrics.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Endpoint {
     url: Url,
     shown: String,
+    /// For `redial up`. Other servers may read it from the URL, where it stays.
+    token: Option<String>,
 }
 
 impl Endpoint {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let form = "write it as http://HOST:PORT/metrics";
-        let url = Url::parse(text).map_err(|error| format!("{error}; {form}"))?;
+        let mut url = Url::parse(text).map_err(|error| format!("{error}; {form}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(format!("not an HTTP URL; {form}"));
+        }
+        let token = url.query_pairs().find(|(name, _)| name == TOKEN);
+        let token = token.map(|(_, token)| token.into_owned());
+        // The address of the page itself.
+        if token.is_some() && url.path() == "/" {
+            url.set_path("/metrics");
         }
         let mut shown = url.clone();
         if shown.password().is_some() {
             let _ = shown.set_password(Some("…"));
         }
-        Ok(Self { shown: shown.to_string(), url })
+        if token.is_some() {
+            let pairs = url.query_pairs();
+            let hidden = pairs.map(|(name, value)| match name == TOKEN {
+                true => (name, "…".into()),
+                false => (name, value),
+            });
+            shown.query_pairs_mut().clear().extend_pairs(hidden);
+        }
+        Ok(Self { shown: shown.to_string(), url, token })
     }
 
-    /// The URL without its password.
+    /// The URL without its password and token.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -69,14 +88,19 @@ impl Endpoint {
 
     async fn page(&self) -> Result<String, String> {
         let client = Client::builder().no_proxy().build().map_err(|error| chain(&error))?;
-        let got = client.get(self.url.clone()).header(ACCEPT, ACCEPTED).send().await;
+        let mut request = client.get(self.url.clone()).header(ACCEPT, ACCEPTED);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let got = request.send().await;
         let answer = got.map_err(|error| self.unreached(&error))?;
         let status = answer.status();
         match status.as_u16() {
             200..=299 => {}
             401 | 403 => {
                 return Err(format!(
-                    "responds with {status}: write http://USER:PASSWORD@HOST… if it needs a password"
+                    "responds with {status}: write http://USER:PASSWORD@HOST… if it needs a password, and for `redial up` the \
+                     address that it prints, with its token"
                 ));
             }
             404 => return Err(format!("responds with {status}; {PATHS}")),

@@ -31,6 +31,8 @@ Reads the metrics of Redial (clients, servers, queues, fleet budgets), and the r
 /stats/prometheus. It warns from 1.5 attempts per user request, counting the retries of all layers; 2 is a storm, and \
 4 a critical storm.
 
+The address that `redial up` prints is the URL of its metrics, too: its token is sent, and not printed.
+
 With --baseline it first measures the usual traffic for that long, to tell a surge that begins afterwards from a storm. \
 It reports what it could not determine.
 

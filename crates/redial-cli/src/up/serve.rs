@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial::telemetry::{self, Meter};
+use redial::telemetry::{self, Meter, Registry};
 use redial_core::Preset;
 use redial_policy::file::{AccessLog, Address, File};
 use redial_proxy::{Options, Proxy, Source};
 use redial_queue::delivery::{self, Deliverer};
-use redial_queue::durable::{DurableQueue, Store, Worker};
+use redial_queue::durable::{DurableQueue, JobId, Store, Worker};
 use redial_queue::telemetry::Publisher;
 use redial_web::{App, Demo, Live};
 use tokio::sync::broadcast::error::RecvError;
@@ -40,6 +40,8 @@ pub(super) struct Up {
     tasks: JoinSet<()>,
     workers: Vec<JoinHandle<()>>,
     demo_queue: Option<DurableQueue>,
+    /// Jobs of the demo's queue that a process which was killed has left.
+    old_jobs: Vec<JobId>,
     /// Set when the workers are to stop.
     stop: watch::Sender<bool>,
 }
@@ -62,6 +64,7 @@ impl Up {
             tasks: JoinSet::new(),
             workers: Vec::new(),
             demo_queue: None,
+            old_jobs: Vec::new(),
             stop,
         }
     }
@@ -82,7 +85,7 @@ impl Up {
             (None, None) => (None, File::default()),
         };
         let proxy = start_proxy(source, file)?;
-        let live = Live::default();
+        let live = Live::new(Registry::global());
         let mut up = Self {
             app: App {
                 store: Some(Arc::clone(&store)),
@@ -98,7 +101,7 @@ impl Up {
         for name in queues {
             let queue = DurableQueue::new(Arc::clone(&store), name)?;
             if name == DEMO_QUEUE {
-                Demo::clear(&queue).await?;
+                up.old_jobs = Demo::clear(&queue).await?;
                 up.demo_queue = Some(queue.clone());
             }
             let meter = format!("queue {name}");
@@ -124,7 +127,8 @@ impl Up {
         demo.call(sidecar).map_err(other)?;
         self.tasks.spawn(Arc::clone(&demo).keep_calm());
         if let Some(queue) = self.demo_queue.clone() {
-            self.tasks.spawn(async move { demo.enqueue(queue).await });
+            let old = std::mem::take(&mut self.old_jobs);
+            self.tasks.spawn(async move { demo.enqueue(queue, old).await });
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redial_queue::delivery::{Delivery, Invalid};
-use redial_queue::durable::{DurableQueue, Filter, NewJob, State, StoreError, remove_in_pages};
+use redial_queue::durable::{
+    DurableQueue, Filter, JobId, NewJob, State, StoreError, remove_in_pages,
+};
 use tokio::time::sleep;
 
 use super::Demo;
@@ -20,19 +22,25 @@ impl Demo {
     /// Removes all jobs of the demo's queue that do not run: their backend had a port of its own, which is gone with its
     /// process. For the start, before there is a worker, and for the end.
     ///
+    /// Returns the others. At the start these are jobs of a process that was killed, and their leases have not run out yet.
+    ///
     /// # Errors
     ///
     /// The store failed.
-    pub async fn clear(queue: &DurableQueue) -> Result<u64, StoreError> {
-        let name = Some(queue.name().to_owned());
-        let all = Filter { queue: name, most: usize::MAX, ..Filter::default() };
-        remove_in_pages(&**queue.store(), all).await
+    pub async fn clear(queue: &DurableQueue) -> Result<Vec<JobId>, StoreError> {
+        let all = Filter { queue: Some(queue.name().to_owned()), ..Filter::default() };
+        remove_in_pages(&**queue.store(), all.clone()).await?;
+        Ok(queue.list(all).await?.iter().map(|job| job.id).collect())
     }
 
-    /// Puts deliveries into a queue for as long as it is polled. A worker has to send them.
-    pub async fn enqueue(&self, queue: DurableQueue) {
+    /// Puts deliveries into a queue for as long as it is polled, and removes `old` ones as soon as they do not run. A worker
+    /// has to send them.
+    pub async fn enqueue(&self, queue: DurableQueue, mut old: Vec<JobId>) {
         let mut number = 0;
         loop {
+            if !old.is_empty() {
+                old = remove(&queue, old).await;
+            }
             // A store that fails is reported by its worker, and may work again.
             number = self.enqueue_from(&queue, number).await.unwrap_or(number);
             sleep(EVERY).await;
@@ -75,5 +83,15 @@ impl Demo {
             Some(policy) => job.policy(policy),
             None => job,
         })
+    }
+}
+
+/// Removes jobs that do not run, and returns the others.
+async fn remove(queue: &DurableQueue, ids: Vec<JobId>) -> Vec<JobId> {
+    let filter = Filter { ids: ids.clone(), ..Filter::default() };
+    let removed = queue.store().remove(&filter).await;
+    match queue.list(filter).await {
+        Ok(left) if removed.is_ok() => left.iter().map(|job| job.id).collect(),
+        _ => ids,
     }
 }

@@ -49,18 +49,20 @@ pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) ->
     if is_storm && flow.from_above().is_some_and(|share| share > 0.5) {
         return Some("Most retries come from the layer above: switch them off there.".to_owned());
     }
-    if is_storm && upstream.budget_left.is_none() {
+    if is_storm && upstream.budget_left.is_none() && !upstream.is_queue {
         return Some("These retries have no budget: give them one, or stop them.".to_owned());
     }
     if is_storm {
         let share = match now.reading.level {
-            Level::Critical => "three quarters",
-            Level::Storm => "half",
-            _ => "a third",
+            Level::Critical => "Three quarters",
+            Level::Storm => "Half",
+            _ => "A third",
         };
-        return Some(format!(
-            "Retries are more than {share} of the traffic: lower the budget's ratio."
-        ));
+        let what = match upstream.is_queue {
+            true => "attempts are retries: repair the destination that fails, or pause the queue",
+            false => "traffic is retries: lower the budget's ratio",
+        };
+        return Some(format!("{share} or more of the {what}."));
     }
     if upstream.breaker == Some("open") {
         return Some("The breaker is open and probes by itself: check the upstream.".to_owned());

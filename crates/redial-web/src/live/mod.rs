@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redial::telemetry::Registry;
 use redial_queue::durable::DurableQueue;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
@@ -38,6 +39,7 @@ const BEHIND: usize = 32;
 pub struct Live(Arc<Inner>);
 
 struct Inner {
+    registry: Registry,
     seen: Mutex<Seen>,
     sender: broadcast::Sender<Arc<Moment>>,
 }
@@ -58,17 +60,18 @@ pub struct Moment {
     pub state: State,
 }
 
-impl Default for Live {
-    fn default() -> Self {
-        let (sender, _) = broadcast::channel(BEHIND);
-        Self(Arc::new(Inner { seen: Mutex::default(), sender }))
-    }
-}
-
 impl Live {
+    /// What happens at the meters of this registry.
+    pub fn new(registry: &Registry) -> Self {
+        let (sender, _) = broadcast::channel(BEHIND);
+        Self(Arc::new(Inner { registry: registry.clone(), seen: Mutex::default(), sender }))
+    }
+
     /// Takes samples for as long as it is polled. Each of the queues has a meter with this name.
     pub async fn run(&self, queues: Vec<(String, DurableQueue)>) {
-        let backlog = Arc::new(Mutex::new(Backlog::default()));
+        let unknown = queues.iter().map(|(meter, _)| (meter.clone(), None));
+        let backlog = Backlog { oldest_due_ms: unknown.collect() };
+        let backlog = Arc::new(Mutex::new(backlog));
         // A slow store must not delay samples. The set ends its task when this future is dropped.
         let mut tasks = JoinSet::new();
         tasks.spawn(refresh(queues, Arc::clone(&backlog)));
@@ -82,7 +85,7 @@ impl Live {
             let span_ms = since.map_or(EVERY.as_millis() as u64, |last| last.ms().round() as u64);
             let backlog = backlog.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let time = Time { now: unix_ms(), span_ms: span_ms.max(1) };
-            let (sample, state) = sampler.sample(time, &backlog);
+            let (sample, state) = sampler.sample(self.0.registry.snapshots(), time, &backlog);
             self.publish(Moment { sample: Arc::new(sample), state });
         }
     }
@@ -113,10 +116,9 @@ async fn refresh(queues: Vec<(String, DurableQueue)>, backlog: Arc<Mutex<Backlog
         let mut oldest_due_ms = HashMap::new();
         for (meter, queue) in &queues {
             // A store that fails is reported by its worker.
-            if let Ok(oldest) = queue.oldest().await {
-                let oldest = u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX);
-                oldest_due_ms.insert(meter.clone(), oldest);
-            }
+            let oldest = queue.oldest().await.ok();
+            let oldest = oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+            oldest_due_ms.insert(meter.clone(), oldest);
         }
         *backlog.lock().unwrap_or_else(PoisonError::into_inner) = Backlog { oldest_due_ms };
         sleep(EVERY).await;

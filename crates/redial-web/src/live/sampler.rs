@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use redial::telemetry::{Registry, Snapshot};
+use redial::telemetry::Snapshot;
 use redial_core::Stop;
 use redial_core::decide::Class;
 use redial_core::storm::Level;
@@ -55,17 +55,18 @@ pub(super) struct Time {
 /// What the program adds to the numbers of the meters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
-    /// The meter of a queue, and how long its oldest due job has waited.
-    pub(super) oldest_due_ms: HashMap<String, u64>,
+    /// The meter of each queue, and how long its oldest due job has waited, as far as is known.
+    pub(super) oldest_due_ms: HashMap<String, Option<u64>>,
 }
 
 impl Sampler {
-    /// Takes a sample of the process's meters.
-    pub(super) fn sample(&mut self, time: Time, backlog: &Backlog) -> (Sample, State) {
-        self.add(Registry::global().snapshots(), time, backlog)
-    }
-
-    fn add(&mut self, snapshots: Vec<Snapshot>, time: Time, backlog: &Backlog) -> (Sample, State) {
+    /// Takes a sample of meters.
+    pub(super) fn sample(
+        &mut self,
+        snapshots: Vec<Snapshot>,
+        time: Time,
+        backlog: &Backlog,
+    ) -> (Sample, State) {
         let Time { now, span_ms } = time;
         // A clock that is set back must not repeat numbers.
         self.last_id = now.max(self.last_id + 1);
@@ -85,10 +86,10 @@ impl Sampler {
                 }
             });
             memory.remember(snapshot, now);
-            let oldest = backlog.oldest_due_ms.get(&memory.last.upstream).copied();
+            let queue = backlog.oldest_due_ms.get(&memory.last.upstream).copied();
             // A meter without calls is shown only if jobs wait for it.
-            if memory.last.calls > 0 || oldest.is_some_and(|due| due > 0) {
-                upstreams.push(memory.upstream(&one, oldest));
+            if memory.last.calls > 0 || queue.flatten().is_some_and(|due| due > 0) {
+                upstreams.push(memory.upstream(&one, queue));
             }
             if memory.last.calls > 0 {
                 sample.upstreams.push(one);
@@ -131,7 +132,7 @@ impl Memory {
         counted.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count)
     }
 
-    fn upstream(&self, sample: &UpstreamSample, oldest_due_ms: Option<u64>) -> Upstream {
+    fn upstream(&self, sample: &UpstreamSample, queue: Option<Option<u64>>) -> Upstream {
         let Snapshot { reading, balance, breakers, in_flight, .. } = self.last;
         let top = self.top_failure();
         let mut upstream = Upstream {
@@ -147,7 +148,8 @@ impl Memory {
             budget_left: balance,
             breaker: breakers.map(advice::breaker),
             in_flight,
-            oldest_due_ms,
+            is_queue: queue.is_some(),
+            oldest_due_ms: queue.flatten(),
             action: None,
             rank: reading.level as u8,
             had_calls: self.last.calls > 0,

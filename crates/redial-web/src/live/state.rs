@@ -51,13 +51,15 @@ pub struct Upstream {
     pub failures: u64,
     /// All attempts of that minute.
     pub attempts: u64,
-    /// Retries that its budgets would grant now; absent without a budget.
+    /// Retries that its budgets would grant now; absent without a budget, and for a queue.
     pub budget_left: Option<u64>,
-    /// The worst state of its breakers; absent without a breaker.
+    /// The worst state of its breakers; absent without a breaker, and for a queue.
     pub breaker: Option<&'static str>,
     /// Attempts in flight.
     pub in_flight: u64,
-    /// How long the oldest due job has waited; absent if it is not a queue.
+    /// Whether it is a queue. Its workers have a budget and a breaker for each destination, and a sum of them has no meaning.
+    pub is_queue: bool,
+    /// How long the oldest due job has waited; absent if it is not a queue, or the store failed.
     pub oldest_due_ms: Option<u64>,
     /// What to do, if there is something to do.
     pub action: Option<String>,

@@ -6,8 +6,8 @@ use redial_sim::simulate::{Settings, Watch};
 use redial_sim::sweep::{Axis, Sweep};
 use serde::Serialize;
 
-use super::runs::check_work;
 use super::slider::Setting;
+use super::work::check_work;
 use super::{Quality, Question};
 use crate::error::ApiError;
 

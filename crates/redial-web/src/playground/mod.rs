@@ -12,6 +12,7 @@ mod sentence;
 mod simulation_thread;
 mod slider;
 mod story;
+mod work;
 
 use std::sync::Arc;
 use std::thread;
@@ -32,6 +33,7 @@ use self::runs::Runs;
 pub(crate) use self::simulation_thread::SimulationThread;
 use self::slider::{Positions, Setting};
 use self::story::{STORIES, Step, Story, TOUR};
+use self::work::check_work;
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -164,10 +166,9 @@ impl Ask {
             return Err(ApiError::bad_request(format!("two policies are called {twice:?}")));
         }
         let question = Question { setting, policies, seed: self.seed, quality: self.quality };
-        for subject in question.subjects() {
-            let method = self.quality.choice().method(&question.setting.scenario, subject);
-            method.map_err(|why| ApiError::bad_request(format!("{}: {why}", subject.name)))?;
-        }
+        let scenario = &question.setting.scenario;
+        let subjects = question.subjects().map(|subject| (scenario, subject));
+        check_work(self.quality.choice(), subjects, 1, "use less traffic")?;
         Ok(question)
     }
 }

@@ -12,13 +12,13 @@ use http::StatusCode;
 use redial_sim::report::Case;
 use redial_sim::scale_model::MOST_CALLS;
 use redial_sim::simulate::{Choice, Settings, Watch, simulate_all};
-use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, PolicyAnswer};
 use super::map::Map;
 use super::simulation_thread::FAILED;
+use super::work::check_work;
 use super::{Ask, Playground, Question, SimulationThread, sentence};
 use crate::app::App;
 use crate::body::Body;
@@ -29,8 +29,6 @@ use crate::error::ApiError;
 const MOST_KEPT: usize = 16;
 /// The most runs of each policy.
 const MOST_RUNS: u32 = 100;
-/// The most calls of a request, over all policies and runs: about a minute of work.
-const MOST_WORK: f64 = 1e8;
 /// The most clients that are followed one by one, of two kilobytes each.
 const MOST_CLIENTS: u32 = 50_000;
 
@@ -221,29 +219,6 @@ async fn cancel(
     Ok(Json(run.status()))
 }
 
-/// Refuses what the engine cannot compute, or not in about a minute. Unchecked, the simulator would follow every call
-/// instead, however many there are.
-pub(super) fn check_work<'a>(
-    choice: Choice,
-    subjects: impl IntoIterator<Item = (&'a Scenario, &'a Subject)>,
-    runs: u32,
-    advice: &str,
-) -> Result<(), ApiError> {
-    let mut work = 0.0;
-    for (scenario, subject) in subjects {
-        let method = choice.method(scenario, subject);
-        let method =
-            method.map_err(|why| ApiError::bad_request(format!("{}: {why}", subject.name)))?;
-        work += method.work() * f64::from(runs);
-    }
-    if work > MOST_WORK {
-        return Err(ApiError::bad_request(format!(
-            "{work:.0} calls are too many for one request: at most {MOST_WORK:.0}, so {advice}"
-        )));
-    }
-    Ok(())
-}
-
 /// Every call followed one by one, in several runs; above two million calls in a run, a scale model with so many.
 struct Exact {
     question: Question,
@@ -257,7 +232,7 @@ impl Exact {
         let clients = scenario.clients.instances;
         if exact.choice() == Choice::Exact && clients > MOST_CLIENTS {
             return Err(ApiError::bad_request(format!(
-                "{clients} clients are too many for an exact run: at most {MOST_CLIENTS}"
+                "{clients} clients are too many for an exact run: use at most {MOST_CLIENTS}"
             )));
         }
         let subjects = exact.question.subjects().map(|subject| (scenario, subject));

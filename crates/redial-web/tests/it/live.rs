@@ -1,6 +1,6 @@
 //! The stream of samples.
 
-use redial::telemetry::Meter;
+use redial::telemetry::{Meter, Registry};
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Event, Observer as _, Stop};
 use redial_web::{App, Live};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::page::{Page, until};
 
 fn page() -> Page {
-    let live = Live::default();
+    let live = Live::new(Registry::global());
     let page = Page::new(App { live: Some(live.clone()), ..App::default() });
     page.runtime.spawn(async move { live.run(Vec::new()).await });
     page
@@ -60,7 +60,7 @@ fn a_reader_that_is_ahead_of_the_clock_starts_again() {
         assert!(id(&until(&mut again, "id: ")) <= known, "all samples follow");
     }
     // The first sample of a server may come after the reader.
-    let late = Live::default();
+    let late = Live::new(Registry::global());
     let page = Page::new(App { live: Some(late.clone()), ..App::default() });
     let mut early = page.follow(&format!("/api/live?after={}", u64::MAX), "");
     until(&mut early, "retry: ");

@@ -1,14 +1,20 @@
 //! The page's server, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod advice;
 mod assets;
 mod browser;
+mod connections;
+mod demo;
 mod exercise;
 mod live;
 mod page;
 mod playground;
 mod policies;
+mod panics;
 mod queue;
 mod security;
+mod sidecar;
 mod token;
 mod visitor;
+mod work;

@@ -1,6 +1,6 @@
 //! A page's server, and requests to it as they are on the wire.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread;
@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use redial_web::{App, Listen, Token, Web};
 use tokio::runtime::{Builder, Handle};
+use tokio::task::spawn_blocking;
+use tokio::time;
 
 /// A server that runs until the test program ends.
 pub(crate) struct Page {
@@ -15,6 +17,12 @@ pub(crate) struct Page {
     pub(crate) token: String,
     /// Runs the server, and what a test spawns.
     pub(crate) runtime: Handle,
+}
+
+/// The clock of a server, which stands still unless a test moves it.
+pub(crate) struct Clock {
+    forward: mpsc::Sender<Duration>,
+    moved: mpsc::Receiver<()>,
 }
 
 pub(crate) struct Response {
@@ -29,7 +37,27 @@ impl Page {
         Self::at("127.0.0.1:0", &[], app)
     }
 
+    /// A server whose time is that of a clock. Connections are real.
+    pub(crate) fn with_clock(app: App) -> (Self, Clock) {
+        let (forward, asked) = mpsc::channel();
+        let (moves, moved) = mpsc::channel();
+        let page = Self::start("127.0.0.1:0", &[], app, || {
+            time::pause();
+            tokio::spawn(keep_time(asked, moves));
+        });
+        (page, Clock { forward, moved })
+    }
+
     pub(crate) fn at(address: &str, hosts: &[&str], app: App) -> Self {
+        Self::start(address, hosts, app, || {})
+    }
+
+    fn start(
+        address: &str,
+        hosts: &[&str],
+        app: App,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> Self {
         let token = Token::new().unwrap();
         let listen = Listen::new(address.parse().unwrap(), token.clone())
             .allow_hosts(hosts.iter().map(|host| (*host).to_owned()));
@@ -37,6 +65,7 @@ impl Page {
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
+                prepare();
                 let web = Web::bind(listen).await.unwrap();
                 sender.send((web.address(), Handle::current())).unwrap();
                 web.serve(app).await;
@@ -44,6 +73,16 @@ impl Page {
         });
         let (address, runtime) = receiver.recv().unwrap();
         Self { address, token: token.reveal().to_owned(), runtime }
+    }
+
+    /// Does something on the server's thread, at its time.
+    pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (done, is_done) = mpsc::channel();
+        self.runtime.spawn(async move {
+            work.await;
+            done.send(()).unwrap();
+        });
+        is_done.recv().unwrap();
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -106,11 +145,31 @@ impl Page {
         BufReader::new(stream)
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
         // Only ends a test that has failed.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
+    }
+}
+
+impl Clock {
+    pub(crate) fn advance(&self, time: Duration) {
+        self.forward.send(time).unwrap();
+        self.moved.recv().unwrap();
+    }
+}
+
+/// Moves the time when it is asked to. A paused clock would move to the next timer by itself whenever the server is idle,
+/// but not while a blocking task runs.
+async fn keep_time(mut asked: mpsc::Receiver<Duration>, moves: mpsc::Sender<()>) {
+    loop {
+        let wait = spawn_blocking(move || (asked.recv(), asked));
+        let (time, again) = wait.await.unwrap();
+        let Ok(time) = time else { return time::resume() };
+        time::advance(time).await;
+        moves.send(()).unwrap();
+        asked = again;
     }
 }
 
@@ -123,7 +182,7 @@ impl Response {
 }
 
 /// Reads lines until one begins like this, and returns the rest of it.
-pub(crate) fn until(stream: &mut BufReader<TcpStream>, prefix: &str) -> String {
+pub(crate) fn until(stream: &mut impl BufRead, prefix: &str) -> String {
     loop {
         let mut line = String::new();
         assert_ne!(stream.read_line(&mut line).unwrap(), 0, "the stream ended before {prefix:?}");
