@@ -33,7 +33,8 @@ fn sidecar() -> (Proxy, SocketAddr) {
 fn answer(stream: TcpStream) {
     let mut write = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        if line.is_empty() && write.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err()
+        if line.is_empty()
+            && write.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err()
         {
             return;
         }
@@ -47,7 +48,8 @@ fn post(page: &Page, path: &str, body: &Value) -> Response {
 }
 
 fn json(response: &Response) -> Value {
-    serde_json::from_str(&response.body).unwrap_or_else(|wrong| panic!("{wrong}: {}", response.body))
+    serde_json::from_str(&response.body)
+        .unwrap_or_else(|wrong| panic!("{wrong}: {}", response.body))
 }
 
 #[test]

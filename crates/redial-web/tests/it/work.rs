@@ -65,7 +65,8 @@ fn every_peer_is_simulated_or_refused() {
     let names = about["policies"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap());
     let refused: Vec<String> = names
         .filter(|name| {
-            let ask = json!({ "story": "collapse", "policies": [{ "name": name }], "quality": "coarse" });
+            let ask =
+                json!({ "story": "collapse", "policies": [{ "name": name }], "quality": "coarse" });
             site.post("/simulate", &ask).status != 200
         })
         .map(str::to_owned)

@@ -61,7 +61,8 @@ impl Scene {
     fn action(&mut self, name: &str) -> Option<String> {
         let state = self.state();
         let mut all = state["upstreams"].as_array().unwrap().iter();
-        let upstream = all.find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {state}"));
+        let upstream =
+            all.find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {state}"));
         upstream["action"].as_str().map(str::to_owned)
     }
 
