@@ -1,7 +1,7 @@
 //! Reading scenario files, and the error messages.
 
 use redial_sim::Scenario;
-use redial_sim::scenario::{BUILT_IN, Set};
+use redial_sim::scenario::Set;
 
 const FILE: &str = "\
 title = \"test\"
@@ -156,7 +156,7 @@ fn errors_of_clients_and_endpoints_name_their_place() {
     check(&[
         (
             "instances = 10\narrivals = { poisson = { load = 0.5 } }",
-            "instances = 2000000\narrivals = { synchronised = { callers = 4000000 } }",
+            "instances = 2000000\narrivals = { closed = { callers = 4000000, think = \"1s\" } }",
             "line 3",
             "more than the 1000000 that fit",
         ),
