@@ -113,8 +113,8 @@ impl Choice {
 fn can_follow(scenario: &Scenario, subject: &Subject) -> Result<(), String> {
     if let Some(sets) = guards_over_limit(scenario, &subject.policy) {
         return Err(format!(
-            "{} sets of guards, with those of replaced processes whose calls are under way, do not fit into memory: use a \
-             longer clients.lifetime, a shorter deadline, or a lower rate",
+            "{} sets of guards, with those of replaced processes whose calls are under way, do not fit into memory: omit \
+             --engine exact, or use fewer clients, a longer clients.lifetime, a shorter deadline, or a lower rate",
             count(sets as f64)
         ));
     }
