@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redial_core::{DurationText, MS, Nanos};
 use redial_sim::Scenario;
-use redial_sim::report::count;
+use redial_sim::report::{count, milliseconds};
 use redial_sim::scenario::{BuiltIn, Clients, MOST_CALLERS, Set};
 use serde::{Deserialize, Serialize};
 
@@ -293,7 +293,8 @@ impl Moved {
             let service = ms_text(service_ms);
             if is_rounded {
                 notes.push(format!(
-                    "a request takes {service}, so that {servers} servers have this load"
+                    "a request takes {}, so that {servers} servers have this load",
+                    milliseconds(service_ms)
                 ));
             }
             let time = if backend.is_drawn {

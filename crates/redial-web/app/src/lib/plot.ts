@@ -191,7 +191,8 @@ function yRange(shape: Shape, lines: Line[], low: number | null, high: number | 
   }
   if (!Number.isFinite(top)) return shape.log ? [1, base] : [0, 1];
   if (!shape.log) return [Math.min(0, bottom), top <= 0 ? 1 : top === shape.range?.[1] ? top : top * 1.06];
-  const below = base ** Math.floor(Math.log(Math.max(bottom, 1e-9)) / Math.log(base) + 1e-9);
+  // A value that is a little below a line of the grid does not need another line.
+  const below = base ** Math.floor(Math.log(Math.max(bottom, 1e-9)) / Math.log(base) + 0.08);
   const above = base ** Math.ceil(Math.log(Math.max(top, 1e-9)) / Math.log(base) - 1e-9);
   return [below, Math.max(above, below * base)];
 }
