@@ -24,6 +24,9 @@ use scrape::Change;
 /// The fewest attempts that can be called a storm: below it, some unlucky calls are enough for any ratio.
 const FEW: u64 = 20;
 
+/// What the name of a meter of workers begins with, where upstreams of the same process may be named like the queue.
+pub const QUEUE_METER: &str = "queue ";
+
 /// The kind of thing that a part of an endpoint's metrics describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

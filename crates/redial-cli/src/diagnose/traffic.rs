@@ -9,7 +9,7 @@ use super::backlog::{NOT_A_COUNT, WAS_RESET};
 use super::names;
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
-use super::{FEW, Kind, Subject};
+use super::{FEW, Kind, QUEUE_METER, Subject};
 
 /// The most attempts that a policy should have, as in the rule too-many-attempts.
 const MOST_ATTEMPTS: f64 = 5.0;
@@ -47,7 +47,7 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     }
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
-    if kind == Kind::Upstream && change.to.has(names::QUEUE_JOBS, name) {
+    if kind == Kind::Upstream && is_of_workers(name, change.to) {
         subject.of_jobs = change.to.largest(names::MULTIPLIER, name).filter(|ratio| *ratio >= 0.0);
         if subject.of_jobs.is_none() && change.to.has(names::MULTIPLIER, name) {
             subject.mark_unreliable(names::MULTIPLIER, f64::NAN, "is not a ratio");
@@ -62,6 +62,14 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     }
     caveats(&mut subject, flow, change);
     subject
+}
+
+/// Whether the workers of a queue have this meter. It is named like the queue; where a process has upstreams of the same
+/// name, its name begins with [`QUEUE_METER`].
+fn is_of_workers(name: &str, scrape: &Scrape) -> bool {
+    let queue = name.strip_prefix(QUEUE_METER);
+    let has_own = || scrape.has(names::ATTEMPTS, &format!("{QUEUE_METER}{name}"));
+    scrape.has(names::QUEUE_JOBS, queue.unwrap_or(name)) && (queue.is_some() || !has_own())
 }
 
 fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {

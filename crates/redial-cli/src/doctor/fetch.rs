@@ -52,7 +52,7 @@ impl Endpoint {
         if token.is_some() {
             let pairs = url.query_pairs();
             let hidden = pairs.map(|(name, value)| match name == TOKEN {
-                true => (name, "…".into()),
+                true => (name, "***".into()),
                 false => (name, value),
             });
             shown.query_pairs_mut().clear().extend_pairs(hidden);

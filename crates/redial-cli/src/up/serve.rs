@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial::telemetry::{self, Meter, Registry};
+use redial_cli::diagnose::QUEUE_METER;
 use redial_core::Preset;
 use redial_policy::file::{AccessLog, Address, File};
 use redial_proxy::{Options, Proxy, Source};
@@ -104,7 +105,7 @@ impl Up {
                 up.old_jobs = Demo::clear(&queue).await?;
                 up.demo_queue = Some(queue.clone());
             }
-            let meter = format!("queue {name}");
+            let meter = format!("{QUEUE_METER}{name}");
             up.work(queue.clone(), &meter)?;
             metered.push((meter, queue));
         }

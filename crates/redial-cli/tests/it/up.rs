@@ -112,6 +112,45 @@ fn the_demo_serves_everything_and_drains() {
     assert_eq!(exit_code(&mut up.child), Some(0));
 }
 
+/// The address is pasted as it is printed, and the token must not appear in what may be logged.
+#[test]
+fn doctor_reads_the_metrics_at_the_printed_address() {
+    let scratch = Scratch::new("up-doctor");
+    let up = Up::start(&["--data", &scratch.path("data")]);
+    let line = |name| format!(r#"redial_calls_total{{upstream="{name}",origin="fresh"}}"#);
+    eventually(|| {
+        let page = up.get("/metrics").1;
+        ["naive", "demo", "queue demo"].iter().all(|name| page.contains(&line(name)))
+    });
+    let (address, token) = (&up.address, &up.token);
+    let ask = |url: &str| {
+        let output = program(REDIAL).args(["doctor", url, "--for", "100ms"]).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), said.concat())
+    };
+    for path in ["/", "/metrics", "/metrics?from=here"] {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let (code, said) = ask(&format!("http://{address}{path}{mark}token={token}"));
+        // Whether the demo is calm is up to the machine.
+        assert!(matches!(code, Some(0 | 1)), "{path}: {said}");
+        assert!(said.contains("upstream naive"), "{path}: {said}");
+        // The sidecar's upstream has the name of a queue, and is not its workers.
+        assert!(
+            said.contains("upstream demo") && !said.contains("of demo report"),
+            "{path}: {said}"
+        );
+        let shown = format!("http://{address}/metrics?");
+        assert!(said.contains(&shown) && said.contains("token=***"), "{path}: {said}");
+        assert!(!said.contains(token), "{path}: {said}");
+    }
+    let (code, said) = ask(&format!("http://{address}/metrics"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the address that it prints, with its token"), "{said}");
+    let (code, said) = ask(&format!("http://{address}/?token=0{token}"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("401") && !said.contains(token), "{said}");
+}
+
 #[test]
 fn a_second_instance_is_refused_and_the_token_survives_the_first() {
     let scratch = Scratch::new("up-twice");

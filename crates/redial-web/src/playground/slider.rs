@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use redial_core::{DurationText, MS, Nanos};
 use redial_sim::Scenario;
 use redial_sim::report::{count, milliseconds};
-use redial_sim::scenario::{BuiltIn, Clients, MOST_CALLERS, Set};
+use redial_sim::scenario::{BuiltIn, Clients, MOST_CALLERS, Set, Time};
 use serde::{Deserialize, Serialize};
 
-use super::story::{Backend, Size, Story};
+use super::story::{Size, Story};
 use crate::error::ApiError;
 
 /// A slider of a story.
@@ -214,8 +214,8 @@ impl Moved {
     /// The parameters of the scenario, and what is not as the sliders say.
     fn sets(&self) -> (Vec<String>, Vec<String>) {
         let (mut sets, mut notes) = (Vec::new(), Vec::new());
-        match &self.story.backend {
-            Size::WithTraffic(backend) => self.sized(backend, &mut sets, &mut notes),
+        match self.story.backend {
+            Size::WithTraffic => self.sized(&mut sets, &mut notes),
             Size::WithCallers => {
                 self.fixed(&mut sets);
                 self.with_callers(&mut sets, &mut notes);
@@ -279,17 +279,22 @@ impl Moved {
         ));
     }
 
-    /// A backend with the capacity for the traffic at the load.
-    fn sized(&self, backend: &Backend, sets: &mut Vec<String>, notes: &mut Vec<String>) {
+    /// A backend with the capacity for the traffic at the load. What is not moved is as in the scenario.
+    fn sized(&self, sets: &mut Vec<String>, notes: &mut Vec<String>) {
+        let Scenario { backend, clients, duration, .. } = &self.scenario;
+        let usual_rate = self.scenario.rate().unwrap_or_default();
+        let usual_service_ms = backend.service.mean() / 1e6;
+        let usual_clients = f64::from(clients.instances);
         let (rate, load) = (self.number("traffic"), self.number("load"));
         if rate.is_some() || load.is_some() {
-            let rate = rate.unwrap_or(backend.rate);
-            let capacity = rate * 100.0 / load.unwrap_or(backend.load);
-            let exact = capacity * backend.service_ms / 1e3;
+            let rate = rate.unwrap_or(usual_rate);
+            let capacity_for_one = load.map_or(backend.capacity() / usual_rate, |it| 100.0 / it);
+            let capacity = rate * capacity_for_one;
+            let exact = capacity * usual_service_ms / 1e3;
             let servers = exact.round().max(1.0);
             // With few servers, rounding would change the load.
             let is_rounded = (servers / exact - 1.0).abs() > 0.01;
-            let service_ms = if is_rounded { servers / capacity * 1e3 } else { backend.service_ms };
+            let service_ms = if is_rounded { servers / capacity * 1e3 } else { usual_service_ms };
             let service = ms_text(service_ms);
             if is_rounded {
                 notes.push(format!(
@@ -297,12 +302,12 @@ impl Moved {
                     milliseconds(service_ms)
                 ));
             }
-            let time = if backend.is_drawn {
+            let time = if matches!(backend.service.base, Time::Drawn(_)) {
                 format!("{{ exponential = \"{service}\" }}")
             } else {
                 service
             };
-            let wanted = (capacity * backend.queue_s).round();
+            let wanted = (f64::from(backend.queue) * capacity / backend.capacity()).round();
             let queue = wanted.clamp(1.0, LONGEST_QUEUE);
             if wanted > LONGEST_QUEUE {
                 notes.push(format!(
@@ -316,14 +321,14 @@ impl Moved {
                 format!("backend.queue={queue}"),
             ]);
         }
-        let calls = rate.unwrap_or(backend.rate) * self.scenario.duration as f64 / 1e9;
-        match self.number("clients").unwrap_or(backend.clients) {
+        let calls = rate.unwrap_or(usual_rate) * *duration as f64 / 1e9;
+        match self.number("clients").unwrap_or(usual_clients) {
             // Each makes one call or none, which is a new client for every call.
             clients if clients > calls => {
                 notes.push("there are more clients than calls: each makes one call".to_owned());
                 sets.push("clients.lifetime=1".to_owned());
             }
-            clients if clients != backend.clients => sets.push(format!("clients={clients}")),
+            clients if clients != usual_clients => sets.push(format!("clients={clients}")),
             _ => {}
         }
     }

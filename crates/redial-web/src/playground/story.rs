@@ -36,23 +36,8 @@ pub(crate) enum Size {
     Fixed,
     /// Servers and queue grow with the callers.
     WithCallers,
-    WithTraffic(Backend),
-}
-
-/// The backend of a story whose traffic can be changed: it has the capacity for the traffic at the given load.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backend {
-    pub(crate) service_ms: f64,
-    /// Whether service times are drawn, and not constant.
-    pub(crate) is_drawn: bool,
-    /// How long the backend works on a full queue.
-    pub(crate) queue_s: f64,
-    /// Calls a second in the scenario.
-    pub(crate) rate: f64,
-    /// The load in the scenario, in percent.
-    pub(crate) load: f64,
-    /// Instances in the scenario.
-    pub(crate) clients: f64,
+    /// It has the capacity for the traffic at the load.
+    WithTraffic,
 }
 
 pub(crate) const STORIES: &[Story] = &[
@@ -74,14 +59,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("none"),
             slider::budget(0.0),
         ],
-        backend: Size::WithTraffic(Backend {
-            service_ms: 8.0,
-            is_drawn: false,
-            queue_s: 0.3,
-            rate: 1e6,
-            load: 70.0,
-            clients: 10_000.0,
-        }),
+        backend: Size::WithTraffic,
         trouble: "outage.duration",
     },
     Story {
@@ -151,14 +129,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        backend: Size::WithTraffic(Backend {
-            service_ms: 40.0,
-            is_drawn: true,
-            queue_s: 0.4,
-            rate: 500.0,
-            load: 40.0,
-            clients: 200.0,
-        }),
+        backend: Size::WithTraffic,
         trouble: "outage.duration",
     },
     Story {

@@ -184,7 +184,7 @@ fn strangers_cannot_keep_the_holder_of_the_token_out() {
 
 #[test]
 fn a_stranger_has_one_request() {
-    let page = Page::new(App::default());
+    let (page, _clock) = Page::with_clock(App::default());
     let close = |line: &str, headers: &str| {
         let mut stream = page.connect();
         let head = format!("{line} HTTP/1.1\r\n{}\r\n{headers}\r\n", page.host());

@@ -15,6 +15,7 @@ mod policies;
 mod queue;
 mod security;
 mod sidecar;
+mod stories;
 mod token;
 mod visitor;
 mod work;
