@@ -8,7 +8,7 @@ use crate::cohort::Refused;
 use crate::measure::Run;
 use crate::report::count;
 use crate::scale_model::{self, ScaleModel, scale_of};
-use crate::scenario::{guards_over_limit, in_flight_over_limit};
+use crate::scenario::{MOST_GUARDS, guards_over_limit, in_flight_over_limit};
 use crate::simulate::Watch;
 use crate::{Scenario, Subject, cohort, exact};
 
@@ -23,7 +23,7 @@ pub enum Choice {
     Exact,
     /// Cohorts.
     Cohort,
-    /// A scale model, with at most [`scale_model::MOST_CALLS`] in a run.
+    /// A scale model, with at most [`scale_model::MOST_CALLS`] in a run, and guards that fit into memory.
     Scale,
     /// In a moment and in little memory, for a person who moves a slider: cohorts where they fit, else a scale model with
     /// few calls.
@@ -83,9 +83,12 @@ impl Choice {
     ) -> Result<Method<'a>, String> {
         let calls = scenario.calls();
         let is_dense = calls > CALLS_PER_TICK * cohort::ticks(scenario, subject) as f64;
+        let guards = guards_over_limit(scenario, &subject.policy);
         let is_large = calls > MOST_CALLS_FOLLOWED
             || in_flight_over_limit(scenario).is_some()
-            || guards_over_limit(scenario, &subject.policy).is_some();
+            || guards.is_some();
+        let for_guards = guards.map_or(1.0, |sets| sets as f64 / MOST_GUARDS as f64);
+        let k = scale_of(scenario, scale_model::MOST_CALLS).max(scale_model::round_up(for_guards));
         let model = || cohort::Model::new(scenario, subject);
         match self {
             Self::Exact => {
@@ -93,14 +96,11 @@ impl Choice {
                 Ok(Method::exact(scenario, subject, None::<Refused>))
             }
             Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
-            Self::Scale => {
-                Method::scale(scenario, subject, scale_of(scenario, scale_model::MOST_CALLS), None)
-            }
+            Self::Scale => Method::scale(scenario, subject, k, None),
             Self::Quick(detail) => Method::quick(scenario, subject, detail),
             Self::Auto => match is_dense.then(model) {
                 Some(Ok(model)) => Ok(Method::cohort(model)),
                 refused if is_large => {
-                    let k = scale_of(scenario, scale_model::MOST_CALLS);
                     Method::scale(scenario, subject, k, refused.and_then(Result::err))
                 }
                 refused => Ok(Method::exact(scenario, subject, refused.and_then(Result::err))),
@@ -113,8 +113,8 @@ impl Choice {
 fn can_follow(scenario: &Scenario, subject: &Subject) -> Result<(), String> {
     if let Some(sets) = guards_over_limit(scenario, &subject.policy) {
         return Err(format!(
-            "{} sets of guards, with those of replaced processes whose calls are under way, do not fit into memory: use a \
-             longer clients.lifetime, a shorter deadline, or a lower rate",
+            "{} sets of guards, with those of replaced processes whose calls are under way, do not fit into memory: omit \
+             --engine exact, or use fewer clients, a longer clients.lifetime, a shorter deadline, or a lower rate",
             count(sets as f64)
         ));
     }

@@ -1,16 +1,16 @@
 use redial_core::{Nanos, Policy, nanos};
 
 use super::check::{Violation, invalid};
-use super::{Answer, Choose, Lifetime, Scenario};
+use super::{Answer, Arrivals, Choose, Lifetime, Scenario};
 
 /// The most attempts that can be in flight at the same time; each takes about 200 bytes.
 const MOST_IN_FLIGHT: u64 = 20_000_000;
 /// The most sets of guards that a run can have. Each takes about two kilobytes.
-pub(super) const MOST_GUARDS: u64 = 1_000_000;
+pub(crate) const MOST_GUARDS: u64 = 1_000_000;
 /// The most instances × endpoints whose attempts in flight are counted, in four bytes each.
 const MOST_COUNTED: u64 = 250_000_000;
 
-/// Limits the attempts in flight to what fits into memory. Calls at a rate need not be followed one by one.
+/// Limits the attempts of a closed loop that are in flight to what fits into memory. Other calls need not be followed one by one.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     let (clients, endpoints) = (&scenario.clients, scenario.backend.endpoints);
     let counted = u64::from(clients.instances) * u64::from(endpoints);
@@ -24,7 +24,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
         );
     }
     match in_flight_over_limit(scenario) {
-        Some(callers) if scenario.clients.arrivals.callers().is_some() => invalid(
+        Some(callers) if matches!(clients.arrivals, Arrivals::Closed { .. }) => invalid(
             "clients.arrivals",
             format!(
                 "{callers} calls can be in flight at the same time, and at most {MOST_IN_FLIGHT} fit into memory: \

@@ -46,7 +46,7 @@ pub use clients::{
 };
 pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
-pub(crate) use memory::{guards_over_limit, in_flight_over_limit};
+pub(crate) use memory::{MOST_GUARDS, guards_over_limit, in_flight_over_limit};
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;

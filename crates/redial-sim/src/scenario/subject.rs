@@ -4,7 +4,7 @@ use redial_core::schedule::{HedgeDelay, HedgeRule};
 use redial_core::{Draft, MS, Policy, Preset};
 
 use super::memory::MOST_GUARDS;
-use super::{Requeue, Scenario, Scope};
+use super::{Arrivals, Requeue, Scenario, Scope};
 use crate::peers::Peer;
 
 /// The shortest backoff cap of a policy whose failed calls rest.
@@ -102,8 +102,9 @@ impl Scenario {
             ));
         }
         let sets = u64::from(clients.instances) * u64::from(self.guards_each());
-        // Calls at a rate need not be followed one by one: a scale model has fewer guards.
-        if sets > MOST_GUARDS && self.rate().is_none() && self.keeps_state(policy) {
+        // Calls that do not depend on each other need not be followed one by one: a scale model has fewer guards.
+        let is_closed = matches!(clients.arrivals, Arrivals::Closed { .. });
+        if sets > MOST_GUARDS && is_closed && self.keeps_state(policy) {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \

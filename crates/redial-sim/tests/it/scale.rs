@@ -241,6 +241,21 @@ fn the_fastest_accurate_engine_is_chosen() {
 }
 
 #[test]
+fn callers_that_begin_together_need_not_fit_into_memory() {
+    let slow = built_in("blip-synchronised", &["clients=25000000"]);
+    let each = built_in("controllers", &["clients=25000000", "clients.instances=25000000"]);
+    for (scenario, policy, k) in
+        [(&slow, "none", 1), (&slow, "decorrelated", 20), (&each, "control-plane", 50)]
+    {
+        let subject = scenario.subject(policy).unwrap();
+        let method = Choice::Auto.method(scenario, &subject).unwrap();
+        assert_ne!(method.engine(), Engine::Exact, "{policy}");
+        assert_eq!(method.engine().scale(), k, "{policy}");
+        assert!(Choice::Exact.method(scenario, &subject).is_err(), "{policy}");
+    }
+}
+
+#[test]
 fn a_summary_says_that_it_is_of_a_scale_model() {
     let (scenario, subject) = whole(&["rate=10000000", "duration=5s", "capacity_loss=[]"]);
     let settings = Settings { runs: 1, seed: 1, threads: 1, engine: Choice::Auto };

@@ -1,7 +1,7 @@
 //! Reading scenario files, and the error messages.
 
 use redial_sim::Scenario;
-use redial_sim::scenario::{BUILT_IN, Set};
+use redial_sim::scenario::Set;
 
 const FILE: &str = "\
 title = \"test\"
@@ -156,7 +156,7 @@ fn errors_of_clients_and_endpoints_name_their_place() {
     check(&[
         (
             "instances = 10\narrivals = { poisson = { load = 0.5 } }",
-            "instances = 2000000\narrivals = { synchronised = { callers = 4000000 } }",
+            "instances = 2000000\narrivals = { closed = { callers = 4000000, think = \"1s\" } }",
             "line 3",
             "more than the 1000000 that fit",
         ),
@@ -251,9 +251,8 @@ fn cycles_and_unreachable_services_are_refused() {
 
 #[test]
 fn more_than_fits_into_memory_is_refused_before_it_begins() {
-    let fleet = BUILT_IN.iter().find(|it| it.name == "fleet").unwrap();
-    let set = [Set::read("clients.latency=10ms").unwrap()];
-    let message = fleet.read(&set).unwrap_err().to_string();
+    let closed = "clients={arrivals={closed={callers=25000000,think=\"1s\"}},latency=\"10ms\"}";
+    let message = problem(FILE, &[closed]);
     assert!(message.contains("at most 20000000 fit into memory"), "{message}");
     let counts =
         FILE.replacen("instances = 10", "instances = 4000000\nchoose = \"two-choices\"", 1);

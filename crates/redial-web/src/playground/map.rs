@@ -1,11 +1,12 @@
 //! Where is the edge of collapse? A map over load and length of the trouble, by a sweep of the simulator.
 
+use redial_sim::Subject;
 use redial_sim::measure::Summary;
 use redial_sim::simulate::{Settings, Watch};
 use redial_sim::sweep::{Axis, Sweep};
-use redial_sim::{Scenario, Subject};
 use serde::Serialize;
 
+use super::slider::Setting;
 use super::work::check_work;
 use super::{Quality, Question};
 use crate::error::ApiError;
@@ -31,7 +32,7 @@ pub(super) struct MapAnswer {
     x: Axis,
     y: Option<Axis>,
     policies: Vec<PolicyMap>,
-    /// Where the visitor's own setting is, if it is a cell.
+    /// The command that computes the same figures.
     command: String,
 }
 
@@ -56,8 +57,7 @@ impl Map {
         let wrong =
             |problem: redial_sim::scenario::Problem| ApiError::bad_request(problem.to_string());
         let loads = Axis::read(LOADS).map_err(wrong)?;
-        let lengths =
-            Axis { path: setting.story.trouble.to_owned(), values: lengths(&setting.scenario) };
+        let lengths = Axis { path: setting.story.trouble.to_owned(), values: lengths(setting) };
         if setting.scenario.rate().is_none() || setting.scenario.backend.servers.is_none() {
             let why = "this story has no load to vary: choose one with traffic and a capacity";
             return Err(ApiError::bad_request(why));
@@ -109,14 +109,17 @@ impl Cell {
     }
 }
 
-/// Around the length that the visitor has chosen. Trouble has to end within the run, so that it can recover.
-fn lengths(scenario: &Scenario) -> Vec<String> {
+/// Around the length that the visitor has chosen. Trouble has to end within the run, so that it can recover, and within the
+/// slider, which takes the length of the cell that is chosen.
+fn lengths(setting: &Setting) -> Vec<String> {
+    let scenario = &setting.scenario;
     let (start, end) = scenario.fault_span().unwrap_or_default();
-    let longest = scenario.duration.saturating_sub(start) as f64 / 2e6;
+    let (least, most) = setting.story.range("outage").unwrap_or((1.0, f64::INFINITY));
+    let longest = most.min(scenario.duration.saturating_sub(start) as f64 / 2e6).max(least);
     let chosen = end.saturating_sub(start) as f64 / 1e6;
     let mut all: Vec<String> = LENGTHS
         .iter()
-        .map(|times| (chosen * times).clamp(1.0, longest))
+        .map(|times| (chosen * times).round().clamp(least, longest))
         .map(super::slider::ms_text)
         .collect();
     all.dedup();

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use redial_core::{DurationText, MS, Nanos};
 use redial_sim::Scenario;
-use redial_sim::scenario::{BuiltIn, Clients, Set, Time};
+use redial_sim::report::{count, milliseconds};
+use redial_sim::scenario::{BuiltIn, Clients, MOST_CALLERS, Set, Time};
 use serde::{Deserialize, Serialize};
 
-use super::story::Story;
+use super::story::{Size, Story};
 use crate::error::ApiError;
 
 /// A slider of a story.
@@ -56,13 +57,13 @@ pub(super) const fn traffic(default: f64) -> Slider {
     number("traffic", "Traffic", "/s", [1.0, 100_000_000.0, default])
 }
 
-pub(super) const fn clients(default: f64, most: f64) -> Slider {
-    number("clients", "Clients (processes)", "", [1.0, most, default])
+pub(super) const fn clients(default: f64) -> Slider {
+    number("clients", "Clients (processes)", "", [1.0, MOST_CALLERS as f64, default])
 }
 
 /// Callers that all begin at the same moment.
-pub(super) const fn callers(default: f64, most: f64) -> Slider {
-    number("clients", "Clients", "", [10.0, most, default])
+pub(super) const fn callers(default: f64) -> Slider {
+    number("clients", "Clients", "", [10.0, MOST_CALLERS as f64, default])
 }
 
 const fn percent(name: &'static str, label: &'static str, range: [f64; 3]) -> Slider {
@@ -100,6 +101,17 @@ pub(super) const fn jitter(default: &'static str) -> Slider {
 
 pub(super) const fn budget(default: f64) -> Slider {
     percent("budget", "Retry budget", [0.0, 100.0, default])
+}
+
+impl Story {
+    /// The least and the most of a slider that has numbers.
+    pub(super) fn range(&self, name: &str) -> Option<(f64, f64)> {
+        let slider = self.sliders.iter().find(|slider| slider.name == name)?;
+        match slider.range {
+            Range::Number { least, most, .. } => Some((least, most)),
+            Range::Choice { .. } => None,
+        }
+    }
 }
 
 /// A story with its sliders, as parameters of its scenario.
@@ -202,9 +214,13 @@ impl Moved {
     /// The parameters of the scenario, and what is not as the sliders say.
     fn sets(&self) -> (Vec<String>, Vec<String>) {
         let (mut sets, mut notes) = (Vec::new(), Vec::new());
-        match self.story.is_sized {
-            true => self.sized(&mut sets, &mut notes),
-            false => self.fixed(&mut sets),
+        match self.story.backend {
+            Size::WithTraffic => self.sized(&mut sets, &mut notes),
+            Size::WithCallers => {
+                self.fixed(&mut sets);
+                self.with_callers(&mut sets, &mut notes);
+            }
+            Size::Fixed => self.fixed(&mut sets),
         }
         if let Some(ms) = self.number("outage") {
             sets.push(format!("{}={}", self.story.trouble, ms_text(ms)));
@@ -247,6 +263,22 @@ impl Moved {
         }
     }
 
+    /// As much of the backend for each caller as in the scenario.
+    fn with_callers(&self, sets: &mut Vec<String>, notes: &mut Vec<String>) {
+        let Scenario { clients, backend, .. } = &self.scenario;
+        let callers = clients.arrivals.callers().map(f64::from);
+        let parts = self.number("clients").zip(callers).zip(backend.servers);
+        let Some(((clients, callers), servers)) = parts else { return };
+        let grown = |size: u32| (f64::from(size) * clients / callers).round().max(1.0);
+        let (servers, queue) = (grown(servers.0), grown(backend.queue));
+        sets.extend([format!("backend.servers={servers}"), format!("backend.queue={queue}")]);
+        notes.push(format!(
+            "the backend grows with its clients: {} servers, and {} places in its queue",
+            count(servers),
+            count(queue)
+        ));
+    }
+
     /// A backend with the capacity for the traffic at the load. What is not moved is as in the scenario.
     fn sized(&self, sets: &mut Vec<String>, notes: &mut Vec<String>) {
         let Scenario { backend, clients, duration, .. } = &self.scenario;
@@ -266,7 +298,8 @@ impl Moved {
             let service = ms_text(service_ms);
             if is_rounded {
                 notes.push(format!(
-                    "a request takes {service}, so that {servers} servers have this load"
+                    "a request takes {}, so that {servers} servers have this load",
+                    milliseconds(service_ms)
                 ));
             }
             let time = if matches!(backend.service.base, Time::Drawn(_)) {

@@ -22,26 +22,36 @@ pub(crate) struct Story {
     /// The policies that are compared at first.
     pub(crate) policies: &'static [&'static str],
     pub(crate) sliders: &'static [Slider],
-    /// Whether the backend grows with the traffic. Otherwise its size is fixed.
     #[serde(skip)]
-    pub(crate) is_sized: bool,
+    pub(crate) backend: Size,
     /// The path of the length of the trouble.
     #[serde(skip)]
     pub(crate) trouble: &'static str,
+}
+
+/// The size of the backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Size {
+    /// That of the scenario.
+    Fixed,
+    /// Servers and queue grow with the callers.
+    WithCallers,
+    /// It has the capacity for the traffic at the load.
+    WithTraffic,
 }
 
 pub(crate) const STORIES: &[Story] = &[
     Story {
         name: "collapse",
         title: "The storm that does not end",
-        text: "A backend is down for a second. A plain loop repeats every failed call up to nine times, and the backend never recovers.",
+        text: "A backend is down for a second. Its callers repeat what failed, and their retries keep it down: a retry storm.",
         source: "Retries: exponential backoff, jitter",
         scenario: "collapse",
         shaped: "loop",
         policies: &["loop", "standard"],
         sliders: &[
             slider::traffic(1_000_000.0),
-            slider::clients(10_000.0, 25_000_000.0),
+            slider::clients(10_000.0),
             slider::load(70.0),
             slider::outage("Outage", 1_000.0, 100.0, 10_000.0),
             slider::attempts(10.0),
@@ -49,7 +59,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("none"),
             slider::budget(0.0),
         ],
-        is_sized: true,
+        backend: Size::WithTraffic,
         trouble: "outage.duration",
     },
     Story {
@@ -61,12 +71,12 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "naive",
         policies: &["naive", "spread"],
         sliders: &[
-            slider::callers(25_000_000.0, 25_000_000.0),
+            slider::callers(25_000_000.0),
             slider::outage("Outage", 100.0, 10.0, 10_000.0),
             slider::attempts(2.0),
             slider::jitter("none"),
         ],
-        is_sized: false,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -78,11 +88,11 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "doubling",
         policies: &["doubling", "control-plane"],
         sliders: &[
-            slider::callers(500.0, 5_000.0),
+            slider::callers(500.0),
             slider::outage("Outage", 10_000.0, 100.0, 60_000.0),
             slider::jitter("none"),
         ],
-        is_sized: false,
+        backend: Size::WithCallers,
         trouble: "outage.duration",
     },
     Story {
@@ -99,7 +109,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::attempts(6.0),
             slider::jitter("full"),
         ],
-        is_sized: false,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -112,14 +122,14 @@ pub(crate) const STORIES: &[Story] = &[
         policies: &["three-retries", "payment-processor"],
         sliders: &[
             slider::traffic(500.0),
-            slider::clients(200.0, 1_000_000.0),
+            slider::clients(200.0),
             slider::load(40.0),
             slider::outage("Outage", 10_000.0, 100.0, 20_000.0),
             slider::attempts(4.0),
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        is_sized: true,
+        backend: Size::WithTraffic,
         trouble: "outage.duration",
     },
     Story {
@@ -131,12 +141,12 @@ pub(crate) const STORIES: &[Story] = &[
         shaped: "none",
         policies: &["none", "full"],
         sliders: &[
-            slider::callers(1_000.0, 20_000_000.0),
+            slider::callers(1_000.0),
             slider::outage("Outage", 200.0, 10.0, 3_000.0),
             slider::attempts(6.0),
             slider::jitter("none"),
         ],
-        is_sized: false,
+        backend: Size::Fixed,
         trouble: "outage.duration",
     },
     Story {
@@ -155,7 +165,7 @@ pub(crate) const STORIES: &[Story] = &[
             slider::jitter("full"),
             slider::budget(0.0),
         ],
-        is_sized: false,
+        backend: Size::Fixed,
         trouble: "capacity_loss.duration",
     },
 ];
@@ -178,22 +188,22 @@ pub(crate) struct Step {
 pub(crate) const TOUR: [Step; 4] = [
     Step {
         title: "Break it",
-        text: "The backend is down for one second, in the shaded band. Both sides get the same calls. The loop sends up to ten requests for each call; Redial's curve stays flat, because its budget stops most retries while none succeeds.",
+        text: "Both backends are down for one second, in the shaded band. The loop sends up to ten requests for each call. Redial's curve stays flat: successful calls pay for retries, and while none succeeds there are almost none.",
         sliders: &[],
     },
     Step {
-        title: "The trigger is gone, the storm stays",
-        text: "Now the outage is only 300 ms, and the loop does not recover all the same: its own retries keep the queue longer than callers wait, so that every answer comes too late.",
+        title: "The storm stays",
+        text: "Now it is down for only 300 ms, and the loop still does not recover. Its own retries keep the queue longer than callers wait, so every answer comes too late.",
         sliders: &[("outage", 300.0)],
     },
     Step {
         title: "Turn on the budget",
-        text: "The same loop, with one line more: at most one retry for every ten calls. The queue drains as soon as the backend is back, and calls succeed again.",
+        text: "The same loop with one line more: at most one retry for every ten calls. When the backend is back, the queue drains and calls succeed again.",
         sliders: &[("outage", 300.0), ("budget", 10.0)],
     },
     Step {
         title: "Your numbers",
-        text: "Set traffic, clients, load and timeout to those of your service, up to 100 million calls a second, and write your own policy beside it.",
+        text: "Set traffic, clients, load and timeout to those of your service, up to 100 million calls a second and 25 million clients. Then add a policy of your own.",
         sliders: &[("traffic", 100_000_000.0), ("clients", 25_000_000.0)],
     },
 ];

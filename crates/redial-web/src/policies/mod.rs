@@ -80,6 +80,10 @@ fn of_file(file: &File) -> Configured {
     if is_default && !has_standard {
         file.policies.push(standard());
     }
+    // By name, or the review would find the default unused.
+    for upstream in &mut file.upstreams {
+        upstream.policy.get_or_insert_with(|| Preset::Standard.name().to_owned());
+    }
     let reviewed = Reviewed::of("policies", &file.to_toml(), Format::Redial);
     let remarks = |name: &str| {
         let found = reviewed.found.iter().find(|found| found.name == name);

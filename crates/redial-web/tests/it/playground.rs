@@ -85,6 +85,19 @@ fn every_story_can_be_told_at_the_ends_of_its_sliders() {
 }
 
 #[test]
+fn sliders_reach_a_hundred_million_calls_a_second_and_25_million_clients() {
+    let about = Site::open().get("/playground").json();
+    let stories = about["stories"].as_array().unwrap();
+    let sliders = stories.iter().flat_map(|story| story["sliders"].as_array().unwrap());
+    let most = |name: &str| -> Vec<f64> {
+        let named = sliders.clone().filter(|slider| slider["name"] == name);
+        named.map(|slider| slider["most"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(most("traffic"), [1e8; 3]);
+    assert_eq!(most("clients"), [25e6; 5]);
+}
+
+#[test]
 fn a_policy_of_the_visitor_has_findings_with_places() {
     let site = Site::open();
     let toml = "attempts = 4\nbackoff = { jitter = \"none\" }\nbudget = \"none\"\n";

@@ -173,11 +173,22 @@ export class Playground {
   /** A slider was moved; `done` when it was released. */
   set(slider: SliderOf, value: number | string, done: boolean): void {
     this.#since = performance.now();
-    const next = { ...this.sliders };
-    if (value === slider.default) delete next[slider.name];
-    else next[slider.name] = value;
-    this.sliders = next;
+    this.#put({ [slider.name]: value });
     this.draw(done ? "full" : "coarse");
+  }
+
+  /** Sets several sliders at once. */
+  move(values: Values): void {
+    this.#put(values);
+    this.draw("full");
+  }
+
+  #put(values: Values): void {
+    const next = { ...this.sliders, ...values };
+    for (const { name, default: usual } of this.story?.sliders ?? []) {
+      if (next[name] === usual) delete next[name];
+    }
+    this.sliders = next;
   }
 
   tell(name: string): void {

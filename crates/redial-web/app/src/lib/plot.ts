@@ -72,10 +72,16 @@ export function xText(x: number, kind: Shape["xKind"]): string {
   return kind === "time" ? clock(x) : duration(Math.round(x * 1e3));
 }
 
+/** "3 min 20 s" is too wide for an axis, and its steps are round in seconds. */
+function secondsText(x: number): string {
+  return `${Number(x.toPrecision(6))} s`;
+}
+
 /** A round value of the axis needs no trailing zeros. */
 function yText(y: number, unit: string): string {
   if (unit === "×") return `${y}×`;
-  return unit === "ms" || unit === "s" || unit === "ratio" ? quantity(y, unit) : count(y);
+  if (unit === "ratio") return `${Number((y * 100).toPrecision(6))}%`;
+  return unit === "ms" || unit === "s" ? quantity(y, unit) : count(y);
 }
 
 /** Whether there is room to name lines at their ends. */
@@ -98,7 +104,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
     width,
     height,
     ms: 1,
-    padding: [14, (u) => endPadding(shape, u.width), 0, 0],
+    padding: [16, (u) => endPadding(shape, u.width), 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -111,7 +117,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
       y: { distr: shape.log ? 3 : 1, log: base === 2 ? 2 : 10, range: (_u, low, high) => yRange(shape, extras.lines(), low, high, base) },
     },
     axes: [
-      { ...axis, gap: 8, size: 32, space: 76, ...(shape.xKind === "seconds" ? { values: (_u, at) => at.map((x) => xText(x, "seconds")) } : { values: TIME_AXIS }) },
+      { ...axis, gap: 8, size: 32, space: 76, values: shape.xKind === "seconds" ? (_u, at) => at.map(secondsText) : TIME_AXIS },
       { ...axis, gap: 6, size: 56, values: (_u, at) => at.map((y) => (y === null ? "" : yText(y, shape.unit))) },
     ],
     series: [{}, ...shape.series.map((of) => lineOf(of, extras))],
@@ -119,7 +125,7 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
     hooks: {
       drawClear: [(u) => drawBands(u, extras.bands(), extras.colours())],
       draw: [
-        (u) => drawLines(u, extras.lines(), extras.colours()),
+        (u) => drawLines(u, extras.lines(), extras.colours(), shape.xKind === "time" ? "left" : "right"),
         (u) => {
           if (labelled(u.width, extras.series().length)) drawLabels(u, extras.series(), extras.colours());
         },
@@ -158,7 +164,7 @@ function endPadding(shape: Shape, width: number): number {
   if (!labelled(width, shape.series.length)) return 28;
   const context = document.createElement("canvas").getContext("2d");
   if (!context) return 12;
-  context.font = FONT;
+  context.font = FONT.replace("12px", "600 12px");
   return Math.ceil(Math.max(0, ...shape.series.map(({ label }) => context.measureText(label).width))) + 14;
 }
 
@@ -185,7 +191,8 @@ function yRange(shape: Shape, lines: Line[], low: number | null, high: number | 
   }
   if (!Number.isFinite(top)) return shape.log ? [1, base] : [0, 1];
   if (!shape.log) return [Math.min(0, bottom), top <= 0 ? 1 : top === shape.range?.[1] ? top : top * 1.06];
-  const below = base ** Math.floor(Math.log(Math.max(bottom, 1e-9)) / Math.log(base) + 1e-9);
+  // A value that is a little below a line of the grid does not need another line.
+  const below = base ** Math.floor(Math.log(Math.max(bottom, 1e-9)) / Math.log(base) + 0.08);
   const above = base ** Math.ceil(Math.log(Math.max(top, 1e-9)) / Math.log(base) - 1e-9);
   return [below, Math.max(above, below * base)];
 }
@@ -194,8 +201,8 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
-  clipTo(u);
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+  ctx.textBaseline = "bottom";
   for (const { from, to, label } of bands) {
     const left = Math.max(bbox.left, u.valToPos(from, "x", true));
     const right = Math.min(bbox.left + bbox.width, u.valToPos(to, "x", true));
@@ -203,25 +210,26 @@ function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
     ctx.fillStyle = thin(colours.limit, 0.1);
     ctx.fillRect(left, bbox.top, right - left, bbox.height);
     ctx.fillStyle = colours.limit;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "top";
-    ctx.fillText(label, left + 4 * ratio, bbox.top + 3 * ratio);
+    // Above the chart, where no line crosses it.
+    const fits = left + ctx.measureText(label).width <= bbox.left + bbox.width;
+    ctx.textAlign = fits ? "left" : "right";
+    ctx.fillText(label, fits ? left : right, bbox.top - 2 * ratio);
   }
   ctx.restore();
 }
 
-function drawLines(u: uPlot, lines: Line[], colours: Palette): void {
+/** A name is above its line, or below it where the next line is too close. What is live changes at the right end, so names are at the left there. */
+function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "right"): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
   clipTo(u, 14 * ratio);
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
-  ctx.textBaseline = "bottom";
-  ctx.textAlign = "right";
-  let taken = Infinity;
-  for (const { value, label, strong } of [...lines].sort((a, b) => a.value - b.value)) {
-    const y = Math.round(u.valToPos(value, "y", true));
-    if (!(y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1)) continue;
+  ctx.textAlign = side;
+  const x = side === "left" ? bbox.left + 4 * ratio : bbox.left + bbox.width - 4 * ratio;
+  const placed = lines.map((line) => ({ ...line, y: Math.round(u.valToPos(line.value, "y", true)) })).filter(({ y }) => y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1);
+  for (const { label, strong, y } of placed) {
+    const below = placed.some((other) => other.y < y && y - other.y < 15 * ratio);
     ctx.strokeStyle = ctx.fillStyle = strong ? colours.limit : colours.muted;
     ctx.lineWidth = (strong ? 2 : 1) * ratio;
     ctx.setLineDash(strong ? [] : [2 * ratio, 3 * ratio]);
@@ -229,9 +237,8 @@ function drawLines(u: uPlot, lines: Line[], colours: Palette): void {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    if (taken - y < 13 * ratio) continue;
-    ctx.fillText(label, bbox.left + bbox.width - 4 * ratio, y - 2 * ratio);
-    taken = y;
+    ctx.textBaseline = below ? "top" : "bottom";
+    ctx.fillText(label, x, below ? y + 3 * ratio : y - 2 * ratio);
   }
   ctx.restore();
 }
@@ -279,7 +286,7 @@ export function lastOf(values: (number | null)[]): number | null {
   return null;
 }
 
-function clipTo({ ctx, bbox }: uPlot, above = 0): void {
+function clipTo({ ctx, bbox }: uPlot, above: number): void {
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top - above, bbox.width, bbox.height + above);
   ctx.clip();

@@ -10,7 +10,7 @@ use super::{browser, open};
 fn level(of: &str) -> String {
     format!(
         "[...document.querySelectorAll('section tbody tr')]\
-         .find(row => row.querySelector('th')?.innerText === '{of}')?.querySelector('.tag')?.innerText"
+         .find(row => row.querySelector('th')?.firstChild.data === '{of}')?.querySelector('.tag')?.innerText"
     )
 }
 

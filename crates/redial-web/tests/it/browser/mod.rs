@@ -4,9 +4,11 @@ mod axe;
 mod blip;
 mod paint;
 mod playground;
+mod policies;
 mod queue;
 mod restart;
 mod tabs;
+mod tour;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

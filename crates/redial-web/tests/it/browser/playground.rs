@@ -10,14 +10,14 @@ use super::{browser, open};
 const AT_REST: &str = "!document.body.innerText.includes('drawing…') && document.querySelectorAll('.side .big').length >= 6";
 const MULTIPLIERS: &str = "[...document.querySelectorAll('.side dd.big')].filter((_, i) => i % 3 === 0).map((it) => parseFloat(it.innerText))";
 
-fn multipliers(tab: &Tab) -> Result<Vec<f64>, String> {
+pub(super) fn multipliers(tab: &Tab) -> Result<Vec<f64>, String> {
     tab.wait_for(AT_REST)?;
     let all = tab.eval(MULTIPLIERS)?;
     Ok(all.as_array().into_iter().flatten().filter_map(Value::as_f64).collect())
 }
 
 /// Without those about the live stream, which a server with only the page does not have.
-fn complaints(tab: &Tab) -> Vec<String> {
+pub(super) fn complaints(tab: &Tab) -> Vec<String> {
     tab.complaints().into_iter().filter(|it| !it.contains("/api/live")).collect()
 }
 
@@ -75,6 +75,54 @@ fn a_bad_policy_shows_its_finding_and_a_click_goes_to_its_line() -> Result<(), S
     assert_eq!(tab.eval(selected)?, "\"none\"");
     tab.fill(".editor textarea", "", "attempts = 0")?;
     tab.wait_for_text("cannot be simulated")?;
+    assert_eq!(complaints(&tab), [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_cell_of_the_map_sets_the_sliders() -> Result<(), String> {
+    let (browser, _turn) = browser();
+    let up = Up::start(&["--page-only"])?;
+    let tab = browser.tab()?;
+    tab.size(1280, 1400)?;
+    // Little traffic is quick to simulate.
+    tab.open(&format!("{}&traffic=1000&clients=10", up.page("/playground")))?;
+    tab.click("button", "Draw the map of collapse")?;
+    let cells =
+        "[...document.querySelectorAll('.maps table')[0]?.querySelectorAll('td button') ?? []]";
+    tab.wait_for(&format!("{cells}.length === 48"))?;
+    // The fourth row is the outage of a second, and the sixth column a load of 70%.
+    tab.wait_for(&format!("{cells}.findIndex((it) => it.ariaCurrent) === 3 * 8 + 5"))?;
+    let typed =
+        |label: &str| format!("document.querySelector('[aria-label=\"{label}, typed\"]').value");
+
+    let is_at = |load: u32, outage: u32| {
+        format!(
+            "{} === '{load} %' && {} === '{outage} ms' && location.search.includes('load={load}') \
+             && location.search.includes('outage={outage}')",
+            typed("Load"),
+            typed("Outage")
+        )
+    };
+    tab.focus(".maps td [aria-current]", "")?;
+    for key in ["ArrowUp", "End"] {
+        tab.press(key)?;
+    }
+    let reading = "document.querySelector('.reading').innerText";
+    tab.wait_for(&format!(
+        "{reading}.startsWith('loop. Load 90%, trouble for 500 ms: 100% of the runs collapse')"
+    ))?;
+    tab.press("Enter")?;
+    tab.wait_for(&is_at(90, 500))?;
+    tab.wait_for_text("collapsed: never recovers")?;
+    tab.click(".maps td button", "")?;
+    tab.wait_for(&is_at(20, 100))?;
+    tab.wait_for("!document.body.innerText.includes('collapsed: never recovers')")?;
+    // The map has all loads and outages, so it is still that of the setting.
+    assert_eq!(
+        tab.eval("document.querySelector('[aria-label=\"Longer runs\"] .tag.warn')")?,
+        Value::Null
+    );
     assert_eq!(complaints(&tab), [""; 0]);
     Ok(())
 }

@@ -37,6 +37,7 @@ export interface Upstream {
   budget_left: number | null;
   breaker: "closed" | "open" | "half-open" | null;
   in_flight: number;
+  is_queue: boolean;
   oldest_due_ms: number | null;
   action: string | null;
 }
