@@ -214,9 +214,9 @@ fn live_update(
         }
         sleep(Duration::from_secs(1));
     }
-    let rows = tab.eval("document.querySelectorAll('#upstreams ~ * tbody tr').length")?;
-    if rows != json!(UPSTREAMS) {
-        return Err(format!("the page shows {rows} upstreams instead of {UPSTREAMS}"));
+    let choices = tab.eval("document.querySelectorAll('select option[value^=service]').length")?;
+    if choices != json!(UPSTREAMS) {
+        return Err(format!("the page has {choices} upstreams instead of {UPSTREAMS}"));
     }
     let categories = json!(["disabled-by-default-devtools.timeline"]);
     tab.call("Tracing.start", &json!({ "traceConfig": { "includedCategories": categories } }))?;

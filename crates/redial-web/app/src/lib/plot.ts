@@ -99,12 +99,14 @@ interface Extras {
 
 export function options(shape: Shape, width: number, height: number, extras: Extras): uPlot.Options {
   const base = shape.log ? logBase(shape) : 10;
+  const names = widthOfNames(shape);
   const axis = { stroke: () => extras.colours().muted, font: FONT, grid: { stroke: () => extras.colours().line, width: 1 }, ticks: { show: false } };
   return {
     width,
     height,
     ms: 1,
-    padding: [16, (u) => endPadding(shape, u.width), 0, 0],
+    // Without names, half of the last time below the axis.
+    padding: [16, (u) => (labelled(u.width, shape.series.length) ? names : 28), 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -159,13 +161,11 @@ function gapOf(of: Series, index: number, all: Series[], extras: Extras): uPlot.
   return [{ series: [index + 1, other + 1], fill: () => thin(extras.colours()[of.colour], 0.2) }];
 }
 
-function endPadding(shape: Shape, width: number): number {
-  // Half of the last time below the axis.
-  if (!labelled(width, shape.series.length)) return 28;
+function widthOfNames({ series }: Shape): number {
   const context = document.createElement("canvas").getContext("2d");
   if (!context) return 12;
   context.font = FONT.replace("12px", "600 12px");
-  return Math.ceil(Math.max(0, ...shape.series.map(({ label }) => context.measureText(label).width))) + 14;
+  return Math.ceil(Math.max(0, ...series.map(({ label }) => context.measureText(label).width))) + 14;
 }
 
 function logBase(shape: Shape): 2 | 10 {
@@ -198,6 +198,7 @@ function yRange(shape: Shape, lines: Line[], low: number | null, high: number | 
 }
 
 function drawBands(u: uPlot, bands: Band[], colours: Palette): void {
+  if (bands.length === 0) return;
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
