@@ -207,7 +207,7 @@ fn live_update(
     });
     tab.open(up.url())?;
     let deadline = Instant::now() + Duration::from_secs(2 * PLOTTED as u64);
-    let shown = "Number(document.querySelector('.plot').getAttribute('aria-valuemax'))";
+    let shown = "Number(document.querySelector('.plot')?.getAttribute('aria-valuemax'))";
     while tab.eval(shown)?.as_f64().unwrap_or(0.0) < PLOTTED as f64 - 2.0 {
         if Instant::now() > deadline {
             return Err("the chart did not fill".to_owned());
