@@ -4,6 +4,7 @@ use serde_json::Value;
 use xtask::chromium::Tab;
 use xtask::up::Up;
 
+use super::axe::{inject, violations};
 use super::{browser, open};
 
 /// Full quality is drawn when nothing is left to wait for.
@@ -118,6 +119,8 @@ fn a_cell_of_the_map_sets_the_sliders() -> Result<(), String> {
     tab.click(".maps td button", "")?;
     tab.wait_for(&is_at(20, 100))?;
     tab.wait_for("!document.body.innerText.includes('collapsed: never recovers')")?;
+    inject(&tab)?;
+    assert_eq!(violations(&tab)?, [""; 0]);
     // The map has all loads and outages, so it is still that of the setting.
     assert_eq!(
         tab.eval("document.querySelector('[aria-label=\"Longer runs\"] .tag.warn')")?,
