@@ -26,16 +26,16 @@ const PORT: u16 = 7575;
 /// retry loop, the other one through the sidecar. With a file, the sidecar forwards to the upstreams of the file.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Everything is on loopback. The printed address contains a token, so that other users and web sites have no access; programs
-send it as `Authorization: Bearer TOKEN`. The admin pages of the sidecar are at the same address: /metrics, /healthz,
+Everything is on loopback. The printed address contains a token, so that other users and web sites have no access; programs \
+send it as `Authorization: Bearer TOKEN`. The admin pages of the sidecar are at the same address: /metrics, /healthz, \
 /readyz, /config, /budgets and /breakers; probes need no token.
 
-The data folder has the store of the queue (queue.db, for `redial queue` and `redial dlq`) and the token. One process uses
+The data folder has the store of the queue (queue.db, for `redial queue` and `redial dlq`) and the token. One process uses \
 it at a time. By default it is $XDG_STATE_HOME/redial or ~/.local/state/redial.
 
 The first SIGTERM or Ctrl-C ends it when requests and jobs in flight are done; a second one ends it at once.
 
-Exit codes: 0 ended by itself or by the first signal, 2 the file, the folder or an address cannot be used, 130 or 143 ended
+Exit codes: 0 ended by itself or by the first signal, 2 the file, the folder or an address cannot be used, 130 or 143 ended \
 at once.
 
 Examples:

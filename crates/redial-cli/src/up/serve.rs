@@ -184,7 +184,7 @@ impl Up {
                     format!("1. Send requests to {}", all.join(", ")),
                     "2. Now: is there a storm, and where? Policies: what is configured".to_owned(),
                     format!("3. Queue: jobs of `redial queue send --store {}`", store.display()),
-                    "The file's `admin` address is not used: /metrics and the other admin pages are at the address above".to_owned(),
+                    "The admin pages of the sidecar, as /metrics, are at the address above, and not at that of `[proxy] admin`".to_owned(),
                 ]
             }
         };

@@ -16,7 +16,7 @@ pub struct State {
 pub struct Verdict {
     /// The storm level of the worst upstream.
     pub level: &'static str,
-    /// The beginning of the sentence: `Calm · 1.03 attempts per request`, `Storm: payments 3.2×` or `No traffic yet`.
+    /// The beginning of the sentence: `Calm · payments 1.03×`, `Storm: payments 3.2×` or `No traffic yet`.
     pub text: String,
     /// Since when, in Unix milliseconds; absent when it is calm.
     pub since: Option<u64>,
@@ -107,7 +107,7 @@ impl Verdict {
         let Upstream { name, level, amplification, since, reason, .. } = worst;
         let is_calm = worst.rank == 0;
         let text = match (is_calm, *level) {
-            (true, _) => format!("Calm · {multiplier:.2} attempts per request"),
+            (true, _) => format!("Calm · {name} {multiplier:.2}×"),
             (false, "warn") => format!("Warning: {name} {multiplier:.1}×"),
             (false, "critical") => format!("Critical storm: {name} {multiplier:.1}×"),
             (false, _) => format!("Storm: {name} {multiplier:.1}×"),

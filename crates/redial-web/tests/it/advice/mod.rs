@@ -277,14 +277,14 @@ fn the_verdict_without_traffic_is_idle() {
     let verdict = |scene: &mut Scene| scene.state()["verdict"]["text"].as_str().unwrap().to_owned();
     assert_eq!(verdict(&mut scene), "No traffic yet");
     scene.meter("api", calls(100, 103));
-    assert_eq!(verdict(&mut scene), "Calm · 1.03 attempts per request");
+    assert_eq!(verdict(&mut scene), "Calm · api 1.03×");
     // The detector looks back on a minute, in steps of two seconds.
     for _ in 0..58 {
-        assert!(verdict(&mut scene).starts_with("Calm · 1."));
+        assert!(verdict(&mut scene).starts_with("Calm · api 1."));
     }
     scene.clock.advance(Duration::from_secs(2));
     until(&mut scene.stream, "data: ");
     assert_eq!(verdict(&mut scene), "Idle · no requests lately");
     scene.meter("api", calls(1, 1));
-    assert_eq!(verdict(&mut scene), "Calm · 1.00 attempts per request");
+    assert_eq!(verdict(&mut scene), "Calm · api 1.00×");
 }
