@@ -39,6 +39,15 @@ fn pages_change_without_a_reload() -> Result<(), String> {
 }
 
 #[test]
+fn without_traffic_the_playground_is_the_first_page() -> Result<(), String> {
+    let (browser, _turn) = browser();
+    let up = Up::start(&["--page-only"])?;
+    let tab = browser.tab()?;
+    tab.open(up.url())?;
+    tab.wait_for("document.title === 'Playground · Redial'")
+}
+
+#[test]
 fn the_theme_is_kept() -> Result<(), String> {
     let (browser, _turn) = browser();
     let up = Up::start(&["--page-only"])?;
