@@ -49,7 +49,8 @@ fn json_has_measured_and_predicted_figures() {
 fn plausible(figures: &Value) {
     let number = |name: &str| figures[name].as_f64().unwrap();
     assert!((200.0..1_200.0).contains(&number("calls")), "{figures}");
-    assert!(number("attempts") > number("calls"), "{figures}");
+    // Redial may hold back up to half of the calls.
+    assert!(number("attempts") > number("calls") / 2.0, "{figures}");
     assert!((0.0..=1.0).contains(&number("success")), "{figures}");
     assert!(number("peak_ratio") > 1.0, "{figures}");
 }
