@@ -37,6 +37,8 @@ fn json_has_measured_and_predicted_figures() {
         assert_eq!(result["policy"], name);
         assert_eq!(result["predicted"]["runs"], 20);
         plausible(&result["predicted"]);
+        let predicted = |name: &str| result["predicted"][name].as_f64().unwrap();
+        assert!(predicted("attempts") > predicted("calls"), "{result}");
         // A machine that is too slow is reported, and its figures are there too.
         plausible(&result["measured"]);
         if let Some(why) = result["warning"].as_str() {
