@@ -20,13 +20,23 @@ pub struct Request {
     pub stripe: usize,
     /// A limit below the policy's attempts.
     pub attempts: u32,
+    /// The most calls that the runner can hold while they are [parked](crate::admit::ParkRule); 0 if it holds none.
+    pub park: u32,
     /// Why retries are off, if they are. Polls are still made: they do not repeat a failure.
     pub off: Option<Stop>,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { safety: Safety::Unsafe, key: 0, call: 0, stripe: 0, attempts: u32::MAX, off: None }
+        Self {
+            safety: Safety::Unsafe,
+            key: 0,
+            call: 0,
+            stripe: 0,
+            attempts: u32::MAX,
+            park: 0,
+            off: None,
+        }
     }
 }
 

@@ -43,6 +43,20 @@ pub enum Event {
         /// The failure that it repeats; `None` if the outcome was "not yet".
         failure: Option<Failure>,
     },
+    /// The retry cannot be paid for yet: the call waits for evidence that the destination is back.
+    Parked {
+        /// The number of the retry.
+        attempt: u32,
+    },
+    /// A parked call goes on.
+    Released {
+        /// The number of the retry.
+        attempt: u32,
+        /// For how long it was parked.
+        held: Duration,
+        /// Whether it goes without evidence, to find out.
+        probe: bool,
+    },
     /// The call stopped without success.
     Stopped {
         /// The reason.

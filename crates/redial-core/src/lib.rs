@@ -57,7 +57,7 @@ mod sync;
 mod text;
 mod units;
 
-pub use call::{Call, NoHedge, Permit, Progress, Resting, Suspended, Verdict};
+pub use call::{Call, NoHedge, Permit, Progress, Resting, Suspended, Turn, Verdict};
 pub use context::{Context, Request};
 pub use event::{CallInfo, Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};

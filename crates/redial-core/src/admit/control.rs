@@ -35,4 +35,11 @@ impl Guards {
         let shut = open.is_some_and(|breaker| breaker.is_shut(now()));
         !shut && self.concurrency.as_ref().is_none_or(Concurrency::has_room)
     }
+
+    /// The probability that the throttle refuses the next attempt, or that a stall does; 0 without both.
+    pub fn refusal(&self, now: Nanos) -> f64 {
+        let throttled = self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now));
+        let stalled = self.stall.as_ref().map_or(0.0, |stall| stall.refusal(&self.pace, now));
+        throttled.max(stalled)
+    }
 }

@@ -11,6 +11,8 @@ mod control;
 mod cooldown;
 mod limit;
 mod pace;
+mod park;
+mod release;
 mod scopes;
 mod sliding;
 mod slots;
@@ -21,12 +23,15 @@ pub mod turnstile;
 pub use breaker::{BreakerRule, BreakerState, Lookback};
 pub use cooldown::CoolDownRule;
 pub use limit::{RateLimit, RateRule};
+pub use park::ParkRule;
 pub use scopes::Scopes;
 pub use slots::{Refusal, Slots};
 pub use stall::StallRule;
 pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
+pub(crate) use park::Ticket;
+pub(crate) use release::Release;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -37,6 +42,7 @@ use budget::{Account, Budget, Charge, Ledger};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use pace::Pace;
+use park::Park;
 use stall::Stall;
 use throttle::Throttle;
 
@@ -74,6 +80,7 @@ pub struct Guards {
     slowdown: Option<f64>,
     // The others are boxed: few policies have them, and a simulator has many guards.
     stall: Option<Box<Stall>>,
+    park: Option<Box<Park>>,
     throttle: Option<Box<Throttle>>,
     rate: Option<Box<RateLimit>>,
     cooldown: Option<Box<CoolDown>>,
@@ -126,7 +133,11 @@ impl Guards {
         let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
         let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
         let slowdown = ledger.slowdown();
-        let paced = stall.is_some() || slowdown.is_some() || hedge.is_some_and(|it| it.overtaken);
+        let park = policy.park().filter(|_| policy.attempts() > 1).map(Park::new);
+        let paced = stall.is_some()
+            || slowdown.is_some()
+            || park.is_some()
+            || hedge.is_some_and(|it| it.overtaken);
         let guarded = paced
             || breaker.is_some()
             || throttle.is_some()
@@ -160,6 +171,7 @@ impl Guards {
             concurrency,
             slowdown,
             stall: stall.map(Box::new),
+            park: park.map(Box::new),
             throttle: throttle.map(Box::new),
             rate: rate.map(Box::new),
             cooldown: cooldown.map(Box::new),
@@ -212,6 +224,7 @@ impl Guards {
         let now = if paced || self.timed { now() } else { started };
         if paced {
             self.pace.succeeded(started, now);
+            self.bear_evidence(true, now);
         }
         let taken = now.saturating_sub(started);
         self.record_latency(taken);
@@ -236,13 +249,6 @@ impl Guards {
         if let Some(hedges) = &self.hedges {
             hedges.record(taken);
         }
-    }
-
-    /// The probability that the throttle refuses the next attempt, or that a stall does; 0 without both.
-    pub fn refusal(&self, now: Nanos) -> f64 {
-        let throttled = self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now));
-        let stalled = self.stall.as_ref().map_or(0.0, |stall| stall.refusal(&self.pace, now));
-        throttled.max(stalled)
     }
 
     /// Charges a retry or a hedge.

@@ -17,6 +17,8 @@ use Ordering::Relaxed;
 const FIRST: u32 = 30;
 /// The weight of a new latency in the recent one.
 const RECENT: f64 = 0.2;
+/// Its weight in the smoothed one.
+const SMOOTH: f64 = 0.05;
 /// The usual latency takes about this long to follow the recent one: longer than most troubles last.
 const FOLLOW: Nanos = 60 * SECOND;
 /// The largest weight of the recent latency in the usual one.
@@ -42,6 +44,8 @@ pub(crate) struct Pace {
     ended: AtomicU64,
     /// How long successes take. Equal to `usual` for the first few.
     recent: AtomicU64,
+    /// The same over a longer time.
+    smooth: AtomicU64,
     /// How long they usually take.
     usual: AtomicU64,
     /// The longest that one of the attempts without an answer was waited for.
@@ -94,6 +98,8 @@ impl Pace {
         } else {
             toward(usual, recent, (since as f64 / FOLLOW as f64).min(MOST))
         };
+        let smooth = toward(self.smooth.load(Relaxed), taken, mean.max(SMOOTH));
+        self.smooth.store(smooth, Relaxed);
         self.recent.store(recent, Relaxed);
         self.usual.store(usual, Relaxed);
         self.latencies.store((count + 1).min(FIRST), Relaxed);
@@ -132,6 +138,26 @@ impl Pace {
     /// Whether successes take more than this many times as long as usual.
     pub(crate) fn is_slow(&self, times: f64) -> bool {
         self.recent.load(Relaxed) > share(times, self.usual.load(Relaxed))
+    }
+
+    /// Whether successes take more than this many times as long as usual, over a longer time.
+    pub(crate) fn is_slower(&self, times: f64) -> bool {
+        self.smooth.load(Relaxed) > share(times, self.usual.load(Relaxed))
+    }
+
+    /// Whether enough latencies are known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.latencies.load(Relaxed) >= FIRST
+    }
+
+    /// Whether anything has ever succeeded.
+    pub(crate) fn has_succeeded(&self) -> bool {
+        self.latencies.load(Relaxed) > 0
+    }
+
+    /// The next success counts, whenever its attempt was sent.
+    pub(crate) fn record_next(&self) {
+        self.due.store(0, Relaxed);
     }
 
     /// Attempts without an answer since the last success.

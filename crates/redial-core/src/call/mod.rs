@@ -12,9 +12,12 @@
 //! call that is dropped half-way with [`Call::cancel`]. Then every charge and every permit is released.
 
 mod hedge;
+mod payment;
 mod resting;
 
 pub use hedge::NoHedge;
+use payment::Payment;
+pub use payment::Turn;
 pub use resting::{Progress, Resting, Suspended};
 
 use core::time::Duration;
@@ -65,9 +68,9 @@ pub struct Call {
     attempts: u32,
     /// Retries since the backoff last started over.
     step: u32,
-    /// What the scheduled retry paid, while `charged`. It is refunded if the retry is not sent.
-    charge: Charge,
-    charged: bool,
+    /// What the scheduled retry paid, or its place in the line; see `payment`.
+    token: u32,
+    payment: Payment,
     stage: Stage,
     /// Permits that have not been handed back.
     in_flight: u8,
@@ -95,8 +98,8 @@ impl Call {
             drawn: 0,
             attempts: 0,
             step: 0,
-            charge: Charge::default(),
-            charged: false,
+            token: 0,
+            payment: Payment::Nothing,
             stage: Stage::Ready,
             in_flight: 0,
             suspended: false,
@@ -155,7 +158,7 @@ impl Call {
         now: Nanos,
         seed: impl FnOnce() -> u64,
     ) -> Verdict {
-        let charge = permit.charge;
+        let (charge, sent) = (permit.charge, permit.started);
         self.land(cx, permit, outcome, now);
         if self.stage == Stage::Over {
             return Verdict::Stop(Stop::Cancelled);
@@ -169,7 +172,7 @@ impl Call {
         if let (Outcome::NotYet(_), Some(charge)) = (outcome, charge) {
             cx.guards.ledger.answered(charge);
         }
-        let (call, verdict) = self.take().repeat(*cx, outcome, now, seed);
+        let (call, verdict) = self.take().repeat(*cx, outcome, sent, now, seed);
         *self = call;
         verdict
     }
@@ -218,11 +221,9 @@ impl Call {
 
     /// The charge of the retry that is sent now. A poll has none.
     fn spend(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Option<Charge>, Stop> {
-        self.attempts_left(cx, self.charged)?;
-        if !core::mem::take(&mut self.charged) {
-            return Ok(None);
-        }
-        let charge = cx.guards.ledger.retry_sent(self.charge, now);
+        self.attempts_left(cx, self.payment != Payment::Nothing)?;
+        let Some(charge) = self.take_charge() else { return Ok(None) };
+        let charge = cx.guards.ledger.retry_sent(charge, now);
         if charge.is_none() {
             cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
@@ -234,7 +235,7 @@ impl Call {
     #[cold]
     fn unspend(&mut self, cx: &Context<'_>, charge: Charge) {
         cx.guards.ledger.retry_landed();
-        (self.charge, self.charged) = (charge, true);
+        self.set_charge(charge);
     }
 
     #[inline(always)]
@@ -248,6 +249,7 @@ impl Call {
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
             cx.emit(|| Event::BreakerMoved { to });
         }
+        cx.guards.watch(cx.policy, number == 1, outcome, now);
         if permit.charge.is_some() {
             cx.guards.ledger.retry_landed();
         }
@@ -257,7 +259,7 @@ impl Call {
     /// successful one can stay in registers.
     #[inline(always)]
     fn take(&mut self) -> Self {
-        let over = Self { stage: Stage::Over, charged: false, ..*self };
+        let over = Self { stage: Stage::Over, payment: Payment::Nothing, ..*self };
         core::mem::replace(self, over)
     }
 
@@ -267,18 +269,19 @@ impl Call {
         mut self,
         cx: Context<'_>,
         outcome: &Outcome,
+        sent: Nanos,
         now: Nanos,
         seed: impl FnOnce() -> u64,
     ) -> (Self, Verdict) {
         let next = match outcome {
             Outcome::Success => Ok(Verdict::Done),
-            Outcome::NotYet(hint) => self.again(&cx, None, *hint, now, seed),
+            Outcome::NotYet(hint) => self.again(&cx, None, *hint, sent, now, seed),
             Outcome::Failure(failure) => {
                 if cx.policy.retry_on().contains(failure) {
                     cx.guards.ledger.attempt_failed();
                 }
                 decide::repeat(cx.policy, cx.request.safety, failure, self.in_flight > 0)
-                    .and_then(|()| self.again(&cx, Some(failure), failure.hint, now, seed))
+                    .and_then(|()| self.again(&cx, Some(failure), failure.hint, sent, now, seed))
             }
         };
         match next {
@@ -294,6 +297,7 @@ impl Call {
         cx: &Context<'_>,
         failure: Option<&Failure>,
         hint: Option<Hint>,
+        sent: Nanos,
         now: Nanos,
         seed: impl FnOnce() -> u64,
     ) -> Result<Verdict, Stop> {
@@ -304,7 +308,9 @@ impl Call {
         let wake = self.schedule(cx, hint, now, seed())?;
         if !self.suspended {
             cx.guards.foresee(failure.is_some(), cx.request.key, wake)?;
-            failure.map_or(Ok(()), |failure| self.pay(cx, failure.class, now))?;
+            if let Some(failure) = failure {
+                self.pay_or_park(cx, failure, sent, now)?;
+            }
         }
         self.stage = Stage::Ready;
         let (attempt, delay) = (self.attempts + 1, Duration::from_nanos(wake - now));
@@ -349,21 +355,6 @@ impl Call {
             (self.step, self.drawn) = (0, 0);
         }
         wake
-    }
-
-    fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
-        let Some(charge) = cx.guards.charge(class, now) else {
-            cx.emit(|| Event::BudgetDry);
-            return Err(Stop::Budget);
-        };
-        (self.charge, self.charged) = (charge, true);
-        Ok(())
-    }
-
-    fn refund(&mut self, cx: &Context<'_>, now: Nanos) {
-        if core::mem::take(&mut self.charged) {
-            cx.guards.ledger.refund(self.charge, now);
-        }
     }
 
     #[cold]

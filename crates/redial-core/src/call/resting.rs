@@ -1,7 +1,7 @@
 //! A simulator of a fleet keeps millions of waiting calls, and nothing else of them. A durable queue stores a call between
 //! two attempts, and another process continues it. Most of a waiting [`Call`] follows from its policy, so little is kept.
 
-use super::{Call, Charge, Class, Context, Nanos, Outcome, Permit, Policy, Stage, Stop, Verdict};
+use super::{Call, Class, Context, Nanos, Outcome, Payment, Permit, Policy, Stage, Stop, Verdict};
 use crate::units::NEVER;
 
 /// How far a call has come: what another process needs to continue it. What its retry has paid is not part of it: that
@@ -39,20 +39,24 @@ pub enum Suspended {
 /// drawn wait if the [backoff needs it](crate::schedule::Backoff::remembers).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resting {
-    charge: Charge,
+    token: u32,
     attempts: u16,
+    /// The highest bit is set if the call is parked.
     step: u16,
 }
 
+const PARKED: u16 = 1 << 15;
+
 impl Call {
     /// The compact form of a call that waits for its retry; `None` if it does not wait for one, or has made more
-    /// than 65,535 attempts.
+    /// than 32,767 attempts.
     #[inline]
     pub fn rest(&self) -> Option<Resting> {
-        let waits = self.stage == Stage::Ready && self.charged;
+        let waits = self.stage == Stage::Ready && self.payment != Payment::Nothing;
         let attempts = u16::try_from(self.attempts).ok().filter(|_| waits)?;
-        let step = u16::try_from(self.step).ok()?;
-        Some(Resting { charge: self.charge, attempts, step })
+        let step = u16::try_from(self.step).ok().filter(|step| *step < PARKED)?;
+        let step = if self.is_parked() { step | PARKED } else { step };
+        Some(Resting { token: self.token, attempts, step })
     }
 
     /// How far it has come.
@@ -127,9 +131,9 @@ impl Call {
         Self {
             drawn,
             attempts: resting.attempts.into(),
-            step: resting.step.into(),
-            charge: resting.charge,
-            charged: true,
+            step: (resting.step & !PARKED).into(),
+            token: resting.token,
+            payment: if resting.step & PARKED == 0 { Payment::Charged } else { Payment::Parked },
             ..Self::new(policy, started, deadline)
         }
     }

@@ -3,6 +3,7 @@
 //! A [`Draft`] holds unchecked settings, from code or from a file. [`Draft::build`] validates all of them once
 //! and returns a [`Policy`]; no other code checks again.
 
+mod limits;
 mod presets;
 mod validate;
 mod worst;
@@ -15,7 +16,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::admit::budget::{Budget, TokenBudget};
-use crate::admit::{BreakerRule, CoolDownRule, RateRule, StallRule, ThrottleRule};
+use crate::admit::{BreakerRule, CoolDownRule, ParkRule, RateRule, StallRule, ThrottleRule};
 use crate::decide::RetryOn;
 use crate::schedule::{Backoff, HedgeRule, HintRule};
 use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
@@ -60,6 +61,8 @@ pub struct Draft {
     cooldown: Option<CoolDownRule>,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
     stall: Option<StallRule>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    park: Option<ParkRule>,
 }
 
 impl Default for Draft {
@@ -83,6 +86,7 @@ impl Default for Draft {
             concurrency: None,
             cooldown: None,
             stall: Some(StallRule::default()),
+            park: None,
         }
     }
 }
@@ -215,6 +219,16 @@ impl Draft {
     /// Sends calls to a destination that answers nothing, too.
     pub fn without_stall(self) -> Self {
         Self { stall: None, ..self }
+    }
+
+    /// Lets a call whose retry cannot be paid for wait for evidence, instead of failing at once.
+    pub fn park(self, rule: ParkRule) -> Self {
+        Self { park: Some(rule), ..self }
+    }
+
+    /// Fails a call at once if its retry cannot be paid for.
+    pub fn without_park(self) -> Self {
+        Self { park: None, ..self }
     }
 
     /// Validates all fields.
@@ -361,40 +375,9 @@ impl Policy {
     pub fn stall(&self) -> Option<&StallRule> {
         self.0.stall.as_ref()
     }
-}
 
-/// The limits as the engine reads them: in nanoseconds, with [`NEVER`] for none.
-#[doc(hidden)]
-impl Policy {
-    /// As [`attempt_timeout`](Self::attempt_timeout).
-    #[inline]
-    pub fn attempt_timeout_nanos(&self) -> Nanos {
-        self.0.attempt_timeout
-    }
-
-    /// As [`connect_timeout`](Self::connect_timeout).
-    pub fn connect_timeout_nanos(&self) -> Nanos {
-        self.0.connect_timeout
-    }
-
-    /// As [`deadline`](Self::deadline).
-    #[inline]
-    pub fn deadline_nanos(&self) -> Nanos {
-        self.0.deadline
-    }
-
-    /// As [`memory`](Self::memory).
-    pub fn memory_nanos(&self) -> Nanos {
-        let budget = match self.budget() {
-            Budget::Window(budget) if budget.bootstrap == 0 => budget.ttl.saturating_mul(2),
-            Budget::Tokens(budget) => budget.memory(),
-            Budget::Window(_) | Budget::Throttling(_) => NEVER,
-            Budget::None | Budget::Inflight(_) => 0,
-        };
-        let breaker = self.breaker().map_or(0, BreakerRule::memory);
-        let throttle = self.throttle().map_or(0, |rule| rule.window.saturating_mul(2));
-        let cooldown = self.cooldown().map_or(0, |rule| rule.every);
-        let rate = self.rate().map_or(0, RateRule::refill);
-        budget.max(breaker).max(throttle).max(cooldown).max(rate).max(SECOND)
+    /// When a call waits for evidence instead of failing, if it does.
+    pub fn park(&self) -> Option<&ParkRule> {
+        self.0.park.as_ref()
     }
 }

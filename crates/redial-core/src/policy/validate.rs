@@ -152,6 +152,10 @@ pub(super) fn check(draft: &Draft) -> Checked {
         count("stall.timeouts", rule.timeouts)?;
         ratio("stall.most", rule.most)?;
     }
+    if let Some(rule) = &draft.park {
+        ratio("park.outage", rule.outage)?;
+        count("park.most", rule.most)?;
+    }
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod lease;
 mod limits;
 mod literature;
 mod pace;
+mod park;
 mod peers;
 mod policy;
 mod policy_text;

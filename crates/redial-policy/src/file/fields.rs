@@ -32,7 +32,7 @@ pub(super) enum Kind {
     BareChoice,
 }
 
-static FIELDS: [Field; 18] = [
+static FIELDS: [Field; 19] = [
     Field::new("attempts", |policy| Some(policy.attempts().to_string())).distinctive(),
     Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_nanos())).distinctive(),
     Field::new("connect_timeout", |policy| duration(policy.connect_timeout_nanos())),
@@ -57,6 +57,10 @@ static FIELDS: [Field; 18] = [
         policy.stall().map(|_| "calls held back while only timeouts come back".to_owned())
     })
     .kind(Kind::Switch),
+    Field::new("park", |policy| {
+        policy.park().map(|_| "calls that wait for evidence instead of failing".to_owned())
+    })
+    .kind(Kind::Optional),
 ];
 
 /// Fields further down that are not plain.

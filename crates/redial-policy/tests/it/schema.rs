@@ -131,6 +131,8 @@ fn it_agrees_on_hedges_and_fleets() {
         "hedge = 'off'",
         "stall = { most = 2 }",
         "stall = { timeouts = 0 }",
+        "park = { most = 0 }",
+        "park = { outage = 2 }",
         "hedge = { after = '1s', multiple = 0 }",
         "hedge = { after = '1s', most = 11 }",
         "[policy.a]\nfleet = 'x y'",
@@ -231,7 +233,8 @@ const FULL: &[&str] = &[
      rate = { rate = '1/s', burst = 2 }
      concurrency = 3
      cooldown = { every = '1s', places = 3 }
-     stall = { timeouts = 3, most = 0.2 }",
+     stall = { timeouts = 3, most = 0.2 }
+     park = { outage = 0.2, most = 9 }",
     "backoff = { jitter = { added = '1s' } }
      budget = { tokens = { capacity = 9, cost = 2, timeout_cost = 3, throttled_cost = 4, opening = 1, bootstrap = 2, bonus = 1, slowdown = 2, floor = '1/5s' } }
      hedge = { share = 0.2, overtaken = true }
@@ -350,6 +353,7 @@ fn its_defaults_are_those_of_the_policy() {
         ("breaker.", "breaker = {}", "/$defs/breaker"),
         ("throttle.", "throttle = {}", "/$defs/throttle"),
         ("stall.", "stall = {}", "/$defs/stall"),
+        ("park.", "park = {}", "/$defs/park"),
         ("cooldown.every = '1s'\ncooldown.", "cooldown.every = '1s'", "/$defs/cooldown"),
         ("hedge.after = '1s'\nhedge.", "hedge.after = '1s'", "/$defs/hedge"),
         ("policy.a = {}\nproxy.", "policy.a = {}", "/$defs/proxy"),

@@ -18,7 +18,7 @@ pub(super) struct Callers {
     instances: u32,
     /// The instance of each caller; computed from the caller's number if the number of callers is fixed.
     of: Option<Vec<u32>>,
-    /// The next event of each caller; only where restarts or hedges can make an event stale.
+    /// The next event of each caller; only where restarts, hedges or releases can make an event stale.
     next_events: Option<Vec<NextEvent>>,
     /// The process that makes the call of each caller; only where processes are replaced.
     processes: Option<Vec<u32>>,
@@ -78,6 +78,7 @@ impl Callers {
     /// `keyed` is whether keys matter.
     pub(super) fn new(scenario: &Scenario, edges: &[Edge<'_>], keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
+        let parks = edges.iter().any(|edge| edge.policy.park().is_some());
         let hedges = edges.iter().any(|edge| edge.most_hedges > 0);
         let remembers = edges.iter().any(|edge| edge.policy.backoff().remembers());
         let fixed = clients.arrivals.callers();
@@ -89,7 +90,7 @@ impl Callers {
             free: Vec::new(),
             instances: clients.instances,
             of: fixed.is_none().then(Vec::new),
-            next_events: (restarts || hedges).then(|| vec![NextEvent::default(); count]),
+            next_events: (restarts || hedges || parks).then(|| vec![NextEvent::default(); count]),
             processes: (restarts || clients.lifetime.is_some()).then(|| vec![0; count]),
             races: hedges.then(|| vec![None; count]),
             keys: keyed.then(|| KeySource::new(clients)),

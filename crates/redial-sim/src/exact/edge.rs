@@ -176,7 +176,8 @@ impl<'a> Edge<'a> {
     pub(super) fn context(&self, target: &Target) -> Context<'_> {
         let guards = self.guards(target);
         let (key, off) = (target.key, target.off);
-        let request = Request { safety: self.safety, key, off, ..Request::default() };
+        let (safety, park) = (self.safety, u32::MAX);
+        let request = Request { safety, key, park, off, ..Request::default() };
         Context { policy: &self.policy, guards, observer: None, request }
     }
 }

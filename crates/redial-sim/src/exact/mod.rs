@@ -22,6 +22,7 @@ mod flight;
 mod healthy_shards;
 mod inner;
 mod own_calls;
+mod parked;
 mod processes;
 mod race;
 mod servers;

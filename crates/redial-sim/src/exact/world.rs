@@ -9,6 +9,7 @@ use super::flight::{Flight, Held, Origin, Target};
 use super::healthy_shards::HealthyShards;
 use super::inner::Inner;
 use super::own_calls::OwnCalls;
+use super::parked::Woken;
 use super::race::Race;
 use super::service_state::{Reception, ServiceState};
 use super::slab::Slab;
@@ -53,6 +54,7 @@ pub(super) struct World<'a> {
     open_loop: OpenLoop<'a>,
     pub(super) network: Stream,
     pub(super) thinking: Stream,
+    pub(super) woken: Woken,
     /// How many callers have begun, where all of them begin at once.
     pub(super) begun: u32,
     pub(super) events: u64,
@@ -95,6 +97,7 @@ impl<'a> World<'a> {
             open_loop: OpenLoop::new(scenario, seed),
             network: streams.of(4),
             thinking: streams.of(5),
+            woken: Woken::default(),
             begun: 0,
             events: 0,
         }
@@ -123,6 +126,7 @@ impl<'a> World<'a> {
                 }
             }
             self.handle(Event::unpack(what), now);
+            self.wake_released(now);
         }
         watch.advance(1.0 - reported);
         self.finish()
@@ -233,6 +237,11 @@ impl<'a> World<'a> {
     /// Sends an attempt, if the engine admits it.
     #[inline]
     pub(super) fn attempt(&mut self, origin: Origin, mut call: Call, now: Nanos) {
+        if call.is_parked()
+            && let Some(turn) = self.turn_of(origin, &mut call, now)
+        {
+            return self.apply(origin, &call, turn, now);
+        }
         let target = self.next_target(origin, call.attempts() == 0);
         let edge = &self.edges[target.edge as usize];
         match call.admit(&edge.context(&target), now) {

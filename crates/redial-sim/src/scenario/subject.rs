@@ -148,7 +148,8 @@ impl Scenario {
             || policy.rate().is_some()
             || policy.concurrency().is_some()
             || policy.cooldown().is_some()
-            || policy.stall().is_some();
+            || policy.stall().is_some()
+            || policy.park().is_some();
         guarded || policy.hedge().is_some_and(learns) || self.can_run_dry(policy)
     }
 

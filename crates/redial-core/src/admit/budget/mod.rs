@@ -69,6 +69,18 @@ impl Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Charge(u32);
 
+impl Charge {
+    /// As a plain number, in the state of a call.
+    pub(crate) fn tokens(self) -> u32 {
+        self.0
+    }
+
+    /// The charge of that number.
+    pub(crate) fn of(tokens: u32) -> Self {
+        Self(tokens)
+    }
+}
+
 /// The state behind a [`Budget`]. Every kind has the same hooks.
 #[derive(Debug)]
 #[repr(u8)]

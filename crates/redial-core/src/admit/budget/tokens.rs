@@ -207,6 +207,13 @@ impl Tokens {
         self.charge_floor(now)
     }
 
+    /// Charges a part of the usual cost.
+    pub(crate) fn charge_part(&self, divisor: u32, now: Nanos) -> Option<Charge> {
+        let cost = (self.budget.cost / divisor).max(1);
+        let pay = |held| Held::of(held).pay(cost, Class::Transient).map(Held::word);
+        if update(&self.held, pay).is_ok() { Some(Charge(cost)) } else { self.charge_floor(now) }
+    }
+
     /// The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
     pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
         self.is_free(now).then_some(Charge(self.budget.cost))

@@ -1,0 +1,131 @@
+//! What a retry has paid, and the wait of a parked call that has not paid yet.
+
+use core::task::Waker;
+use core::time::Duration;
+
+use super::{Call, Charge, Class, Context, Event, Failure, Nanos, Stage, Stop};
+use crate::admit::{Release, Ticket};
+
+/// How the scheduled retry is paid for. With the number beside it in one enum, a call would not fit in 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payment {
+    /// None is scheduled, or it is a poll.
+    Nothing,
+    /// With this charge, which is refunded if the retry is not sent.
+    Charged,
+    /// Not yet: the call is parked at this place.
+    Parked,
+}
+
+/// What a parked call may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is not parked, or no longer: call [`Call::admit`].
+    Go,
+    /// Ask again then, or when the waker is woken.
+    Wait(Nanos),
+    /// Its time is over.
+    Stop(Stop),
+}
+
+impl Call {
+    /// Whether its retry waits for evidence.
+    #[inline]
+    pub fn is_parked(&self) -> bool {
+        self.payment == Payment::Parked
+    }
+
+    /// Asks whether a parked call may go. Call it after every wait, before [`admit`](Self::admit). `waker` is woken when
+    /// it is worth asking again; the last one that was passed counts.
+    pub fn unpark(&mut self, cx: &Context<'_>, waker: &Waker, now: Nanos) -> Turn {
+        if !self.is_parked() || self.stage != Stage::Ready {
+            return Turn::Go;
+        }
+        if now >= self.deadline {
+            *self = self.take().stopped(*cx, Stop::Deadline, now);
+            return Turn::Stop(Stop::Deadline);
+        }
+        match cx.guards.release(Ticket(self.token), self.deadline, waker, now) {
+            Some(Release::Wait(until)) => Turn::Wait(until),
+            Some(Release::Go { charge, is_probe, parked_at }) => {
+                self.set_charge(charge);
+                let (attempt, held) =
+                    (self.attempts + 1, Duration::from_nanos(now.saturating_sub(parked_at)));
+                cx.emit(|| Event::Released { attempt, held, probe: is_probe });
+                Turn::Go
+            }
+            // Other guards have taken the place of those where it parked.
+            None => {
+                self.payment = Payment::Nothing;
+                match self.pay(cx, Class::Transient, now) {
+                    Ok(()) => Turn::Go,
+                    Err(stop) => {
+                        *self = self.take().stopped(*cx, stop, now);
+                        Turn::Stop(stop)
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_ticket(&mut self) -> Option<Ticket> {
+        let ticket = self.is_parked().then_some(Ticket(self.token))?;
+        self.payment = Payment::Nothing;
+        Some(ticket)
+    }
+
+    pub(super) fn set_charge(&mut self, charge: Charge) {
+        (self.token, self.payment) = (charge.tokens(), Payment::Charged);
+    }
+
+    pub(super) fn take_charge(&mut self) -> Option<Charge> {
+        let charge = (self.payment == Payment::Charged).then(|| Charge::of(self.token))?;
+        self.payment = Payment::Nothing;
+        Some(charge)
+    }
+
+    /// A retry with a hint pays at once if it can: the server has said when.
+    pub(super) fn pay_or_park(
+        &mut self,
+        cx: &Context<'_>,
+        failure: &Failure,
+        sent: Nanos,
+        now: Nanos,
+    ) -> Result<(), Stop> {
+        let hinted = || failure.hint.and_then(|_| cx.guards.charge(failure.class, now));
+        let left = self.deadline.saturating_sub(now);
+        let parked = || match cx.request.park {
+            0 => None,
+            most => cx.guards.park(cx.policy, failure, sent, left, most, now),
+        };
+        if cx.request.park > 0
+            && let Some(charge) = hinted()
+        {
+            self.set_charge(charge);
+            Ok(())
+        } else if let Some(Ticket(place)) = parked() {
+            (self.token, self.payment) = (place, Payment::Parked);
+            cx.emit(|| Event::Parked { attempt: self.attempts + 1 });
+            Ok(())
+        } else {
+            self.pay(cx, failure.class, now)
+        }
+    }
+
+    pub(super) fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
+        let Some(charge) = cx.guards.charge(class, now) else {
+            cx.emit(|| Event::BudgetDry);
+            return Err(Stop::Budget);
+        };
+        self.set_charge(charge);
+        Ok(())
+    }
+
+    pub(super) fn refund(&mut self, cx: &Context<'_>, now: Nanos) {
+        if let Some(charge) = self.take_charge() {
+            cx.guards.ledger.refund(charge, now);
+        } else if let Some(ticket) = self.take_ticket() {
+            cx.guards.unpark(ticket);
+        }
+    }
+}
