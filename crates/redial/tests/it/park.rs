@@ -20,23 +20,26 @@ use tokio::time::{advance, sleep};
 use crate::support::{Fault, Log, RESET, ms};
 
 /// Waits of exactly 10 ms before a retry asks for its turn.
-fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
+pub(crate) fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
     let backoff = Backoff::constant(ms(10)).jitter(Jitter::None);
     let draft = Policy::standard().edit().backoff(backoff).park(ParkRule::default());
     change(draft).build().unwrap()
 }
 
 /// A budget that pays for no retry before something has succeeded twenty times.
-fn dry() -> Budget {
+pub(crate) fn dry() -> Budget {
     Budget::Tokens(TokenBudget::new(200, 20).opening(0))
 }
 
-fn parking() -> Retry {
+pub(crate) fn parking() -> Retry {
     Retry::new(policy(|p| p)).idempotent()
 }
 
 /// A call that fails once, then succeeds.
-fn fails_once(retry: &Retry, then: impl Fn() + Send + Sync + 'static) -> JoinHandle<u32> {
+pub(crate) fn fails_once(
+    retry: &Retry,
+    then: impl Fn() + Send + Sync + 'static,
+) -> JoinHandle<u32> {
     let retry = retry.clone();
     let op = move |attempt: Attempt| {
         let failed = attempt.number() == 1;
@@ -49,12 +52,12 @@ fn fails_once(retry: &Retry, then: impl Fn() + Send + Sync + 'static) -> JoinHan
 }
 
 /// A call that succeeds at once.
-async fn succeed(retry: &Retry) {
+pub(crate) async fn succeed(retry: &Retry) {
     retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap();
 }
 
 /// Lets spawned calls run until all of them wait.
-async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..20 {
         yield_now().await;
     }
