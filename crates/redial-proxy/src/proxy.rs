@@ -101,8 +101,8 @@ impl Proxy {
         Snapshot::check(&file, &Quota::new(&file.proxy))
     }
 
-    /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and
-    /// listeners that did not change stay open. What concerns the whole process, the table `[proxy]`, does not change.
+    /// Replaces the file. Requests in flight keep their policy, and their retries go to the new endpoints. Policies that did
+    /// not change keep their budgets, and listeners that did not change stay open. What concerns the whole process, the table `[proxy]`, does not change.
     ///
     /// # Errors
     ///

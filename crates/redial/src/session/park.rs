@@ -22,9 +22,12 @@ use crate::retry::Retry;
 #[cfg(feature = "tokio")]
 use crate::run::timer;
 
-/// How long a call was parked.
+/// How long a call was parked. It allocates when the call parks.
 #[derive(Default)]
-pub(super) struct Hold {
+pub(super) struct Hold(Option<Box<Times>>);
+
+#[derive(Default)]
+struct Times {
     /// Without the present time.
     before: Nanos,
     /// When it parked, if it is parked now.
@@ -33,16 +36,22 @@ pub(super) struct Hold {
 }
 
 impl Hold {
+    #[cold]
     pub(super) fn begin(&mut self, place: Option<Place>, now: Nanos) {
-        (self.since, self.place) = (Some(now), place);
+        let times = self.0.get_or_insert_default();
+        (times.since, times.place) = (Some(now), place);
     }
 
     fn end(&mut self, now: Nanos) {
-        *self = Self { before: self.nanos(now), ..Self::default() };
+        let before = self.nanos(now);
+        if let Some(times) = &mut self.0 {
+            **times = Times { before, ..Times::default() };
+        }
     }
 
     fn nanos(&self, now: Nanos) -> Nanos {
-        self.before + self.since.map_or(0, |since| now.saturating_sub(since))
+        let Some(times) = &self.0 else { return 0 };
+        times.before + times.since.map_or(0, |since| now.saturating_sub(since))
     }
 
     pub(super) fn total(&self, now: Nanos) -> Duration {
