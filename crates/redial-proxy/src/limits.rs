@@ -29,7 +29,5 @@ pub(crate) const IDLE_CALLER: Duration = Duration::from_secs(75);
 pub(crate) const IDLE_UPSTREAM: Duration = Duration::from_secs(4);
 /// A connection to an endpoint, if the policy has no `connect_timeout`.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
-/// The most requests that are parked at once, over all upstreams. Each holds the connection of its caller, and its body.
-pub(crate) const PARKED: u32 = 1000;
 /// When the proxy drains, connections between two requests stay open for so long: a request may be on its way.
 pub(crate) const LINGER: Duration = Duration::from_millis(250);

@@ -9,7 +9,6 @@ use redial_policy::file;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
-use crate::limits;
 use crate::snapshot::Snapshot;
 use crate::swap::Swap;
 
@@ -38,7 +37,7 @@ pub(crate) struct Quota {
 impl Quota {
     pub(crate) fn new(proxy: &file::Proxy) -> Self {
         let bytes = usize::try_from(proxy.replay).unwrap_or(usize::MAX);
-        Self { memory: ReplayMemory::new(bytes), parked: ParkLimit::new(limits::PARKED) }
+        Self { memory: ReplayMemory::new(bytes), parked: ParkLimit::new(proxy.parked) }
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use redial_policy::file::AccessLog;
+use redial_policy::file::{AccessLog, Address};
+use redial_proxy::Proxy;
 
 use crate::access::logged;
 use crate::admin::{page, with_table};
-use crate::kit::{GET, OK, PATIENCE, Running, Upstream, file};
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, Wire, file, port};
 
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy";
 
@@ -62,6 +63,26 @@ fn a_caller_that_leaves_gives_its_place_back() {
     }
     drop(caller);
     await_parked(admin, 0);
+}
+
+#[test]
+fn one_limit_counts_the_requests_of_all_upstreams() {
+    let upstream = Upstream::always(BUSY);
+    let to = format!("to = \"http://127.0.0.1:{}\"\npolicy = \"dry\"\n", upstream.port);
+    let (_, policy) = DRY.split_once('\n').unwrap();
+    let mut file =
+        file(&format!("[proxy]\nparked = 1\n[upstream.app]\n{to}[upstream.other]\n{to}{policy}"));
+    file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
+    let proxy = Proxy::start(&file).unwrap();
+    let Some(Address::Tcp(admin)) = proxy.admin() else { panic!("no admin address") };
+    let mut waiting = Wire::connect(port(&proxy, "app"));
+    waiting.send(GET);
+    await_parked(admin.port(), 1);
+    let mut refused = Wire::connect(port(&proxy, "other"));
+    refused.send(GET);
+    let response = refused.response();
+    assert_eq!((response.status(), response.get("redial-stop")), (503, Some("budget")));
+    assert_eq!(response.get("redial-parked"), None);
 }
 
 #[test]
