@@ -17,6 +17,7 @@ mod bars;
 mod candidates;
 mod cell;
 mod draw;
+mod high_traffic;
 mod outage;
 mod rank;
 mod run;
@@ -24,8 +25,9 @@ mod score;
 
 pub use bars::{Bar, Unit, bars, judged};
 pub use candidates::candidates;
-pub use cell::{Cell, Family, Patience};
+pub use cell::{Cell, Family, Patience, Suite};
 pub use draw::random_cells;
+pub use high_traffic::high_traffic_cells;
 pub use outage::{Outage, outages};
 pub use rank::{Figures, Ranking, rank};
 pub use run::{CellResult, Entry, Plan, bench};

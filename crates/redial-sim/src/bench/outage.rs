@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::cell::Cell;
+use super::cell::{Cell, Suite};
 use super::run::{Bench, Plan, in_parallel};
 use crate::scenario::{BuiltIn, Problem, Set};
 use crate::simulate::Watch;
@@ -70,6 +70,7 @@ fn cell(answer: &str, clients: u32) -> Result<Cell, Problem> {
     Ok(Cell {
         name: "outage".to_owned(),
         kind: "outage",
+        suite: Suite::Named,
         scenario: crate::Scenario::read(text, &sets)?,
         text: text.to_owned(),
         deadline: DEADLINE,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{Cell, Family};
+use super::cell::Cell;
 use super::run::{CellResult, Entry};
 use super::score::{Mean, Measure};
 use crate::measure::Share;
@@ -10,7 +10,7 @@ use crate::measure::Share;
 /// A policy loses to one attempt where its loss is higher by more than this.
 const POINT: f64 = 0.01;
 
-/// A policy in all cells of a family, or in all cells.
+/// A policy in all cells of a suite, or in those of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// The policy.
@@ -62,15 +62,15 @@ impl Ranking {
     }
 }
 
-/// Every policy in the cells of a family, or in all. The least mean regret by this measure first.
+/// Every policy in the wanted cells. The least mean regret by this measure first.
 pub fn rank(
     cells: &[Cell],
     results: &[CellResult],
-    family: Option<Family>,
+    wanted: impl Fn(&Cell) -> bool,
     measure: Measure,
 ) -> Vec<Ranking> {
-    let wanted = |result: &&CellResult| family.is_none_or(|it| cells[result.cell].family() == it);
-    let results: Vec<&CellResult> = results.iter().filter(wanted).collect();
+    let results: Vec<&CellResult> =
+        results.iter().filter(|result| wanted(&cells[result.cell])).collect();
     let Some(first) = results.first() else { return Vec::new() };
     let oracle = ranking("oracle", cells, &results, |result| &result.oracle);
     let mut all: Vec<Ranking> = (0..first.policies.len())

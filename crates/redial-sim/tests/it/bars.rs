@@ -6,8 +6,8 @@ use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy, Rate};
 use redial_sim::bench::{
-    Bar, Cell, CellResult, Entry, Family, Measure, Plan, Ranking, Score, Scores, bars, judged,
-    outages, rank,
+    Bar, Cell, CellResult, Entry, Family, Measure, Plan, Ranking, Score, Scores, Suite, bars,
+    judged, outages, rank,
 };
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject};
@@ -35,6 +35,7 @@ fn rankings(above: &[f64], peer: f64) -> Vec<Ranking> {
     let cell = Cell {
         name: "it".to_owned(),
         kind: "test",
+        suite: Suite::Random,
         scenario,
         text: text.to_owned(),
         deadline: Duration::from_secs(1),
@@ -54,7 +55,7 @@ fn rankings(above: &[f64], peer: f64) -> Vec<Ranking> {
         }
     };
     let results: Vec<CellResult> = (0..100).map(result).collect();
-    rank(&vec![cell; 100], &results, None, Measure::WholeRun)
+    rank(&vec![cell; 100], &results, |_| true, Measure::WholeRun)
 }
 
 fn check(family: Family, above: &[f64], peer: f64, missed: &[&str]) {

@@ -1,12 +1,12 @@
 //! The score of policies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
-    Cell, CellResult, Entry, Family, Measure, Plan, Score, Scores, bench, candidates, random_cells,
-    rank,
+    Cell, CellResult, Entry, Family, Measure, Plan, Score, Scores, Suite, bench, candidates,
+    high_traffic_cells, random_cells, rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -24,7 +24,9 @@ outage = { start = "2s", duration = "1s" }
 
 fn cell(text: &str, deadline: Duration, timeout: Option<Duration>) -> Cell {
     let scenario = Scenario::read(text, &[]).unwrap();
-    Cell { name: "it".to_owned(), kind: "test", scenario, text: text.to_owned(), deadline, timeout }
+    let suite = Suite::Named;
+    let (name, text) = ("it".to_owned(), text.to_owned());
+    Cell { name, kind: "test", suite, scenario, text, deadline, timeout }
 }
 
 fn once_after(wait: Duration) -> Subject {
@@ -130,6 +132,37 @@ fn random_scenarios_follow_from_the_seed_and_are_in_range() {
     }
 }
 
+#[test]
+fn high_traffic_follows_from_the_seed_and_is_in_range() {
+    let cells = high_traffic_cells(60, 5).unwrap();
+    let texts = |cells: &[Cell]| cells.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&cells), texts(&high_traffic_cells(60, 5).unwrap()));
+    assert_ne!(texts(&cells), texts(&high_traffic_cells(60, 6).unwrap()));
+    let mut combined: BTreeMap<(&str, u64), u32> = BTreeMap::new();
+    for cell in &cells {
+        let Cell { scenario, deadline, text, .. } = cell;
+        let instances = scenario.clients.instances;
+        assert!((1..=20).contains(&instances), "{text}");
+        let each = scenario.rate().unwrap() / f64::from(instances);
+        assert!((199.9..=5_000.1).contains(&each), "{each} {text}");
+        let load = scenario.rate().unwrap() / scenario.backend.capacity();
+        assert!((0.44..0.91).contains(&load), "{load} {text}");
+        let ms = scenario.backend.service.mean() / 1e6;
+        assert!((2.9..51.0).contains(&ms), "{ms} {text}");
+        assert!((MS(1000)..=MS(10_000)).contains(deadline), "{text}");
+        if let Some(timeout) = cell.timeout {
+            let times = deadline.as_secs_f64() / timeout.as_secs_f64();
+            assert!((3.9..8.1).contains(&times), "{times} {text}");
+        }
+        assert_eq!((cell.suite, cell.scale()), (Suite::HighTraffic, 1), "{text}");
+        let (start, end) = scenario.fault_span().unwrap();
+        assert!(scenario.duration - end >= 2 * deadline.as_nanos() as u64, "{text}");
+        *combined.entry((cell.kind, end - start)).or_default() += 1;
+    }
+    assert_eq!(combined.len(), 30, "each kind lasts for each time: {combined:?}");
+    assert!(combined.values().all(|count| *count == 4), "twice, in both families: {combined:?}");
+}
+
 fn scores(losses: &[f64], collapsed: bool) -> Scores {
     let score = Score {
         loss: 0.0,
@@ -175,7 +208,7 @@ fn results() -> Vec<CellResult> {
 #[test]
 fn regret_and_capture_follow_their_formulas() {
     let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
-    let all = rank(&cells, &results, None, Measure::AtRisk);
+    let all = rank(&cells, &results, |_| true, Measure::AtRisk);
     let of = |name: &str| all.iter().find(|it| it.name == name).unwrap();
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
     let eager = of("eager");
@@ -204,7 +237,7 @@ fn regret_and_capture_follow_their_formulas() {
         all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
         ["oracle", "shy", "eager"]
     );
-    assert_eq!(rank(&cells, &results, Some(Family::Timeout), Measure::AtRisk)[0].name, "shy");
+    assert_eq!(rank(&cells, &results, |it| it.timeout.is_some(), Measure::AtRisk)[0].name, "shy");
 }
 
 #[test]
@@ -230,10 +263,13 @@ fn reports_show_policies_and_cells() {
     let (heads, rows) = report.cells();
     assert_eq!(heads.len(), rows[0].len());
     assert_eq!(rows[1][1..6], ["50ms, attempts 9ms", "10.0", "13.0", "70.0 ✗", "9.0"]);
-    let of = |by| report.table(None, by).rows.remove(1);
+    let of = |by| report.table(Suite::Named, None, by).rows.remove(1);
     assert_eq!(of(Measure::AtRisk)[..4], ["shy", "9.5 ±0.0", "19.0", "19.0"]);
     assert_eq!(of(Measure::WholeRun)[..5], ["shy", "0.9 ±0.0", "1.9", "1.9", "it, deadline"]);
-    assert_eq!(report.table(Some(Family::Deadline), Measure::AtRisk).rows[1][4], "it");
+    assert_eq!(
+        report.table(Suite::Named, Some(Family::Deadline), Measure::AtRisk).rows[1][4],
+        "it"
+    );
     assert_eq!(report.bar_table(), None, "neither is the default");
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");

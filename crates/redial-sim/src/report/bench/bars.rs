@@ -2,7 +2,7 @@
 
 use super::BenchReport;
 use crate::Subject;
-use crate::bench::{Bar, Family, Measure, Unit, bars, judged};
+use crate::bench::{Bar, Family, Measure, Suite, Unit, bars, judged};
 use crate::report::number::ratio;
 use crate::report::{Column, Table};
 
@@ -15,8 +15,11 @@ impl BenchReport<'_> {
         let Some(place) = judged(self.plan.subjects) else { return ("", Vec::new()) };
         let name = &self.plan.subjects[place].name;
         let of_family = |family| {
-            let rankings = self.ranking(Some(family), Measure::WholeRun);
-            bars(family, &rankings, name)
+            let suites = self.suites().into_iter().filter(|suite| *suite != Suite::HighTraffic);
+            suites.flat_map(move |suite| {
+                let rankings = self.ranking(suite, Some(family), Measure::WholeRun);
+                bars(family, &rankings, name)
+            })
         };
         let outages = self.outages.iter().filter_map(|outage| outage.bar(place));
         (name, Family::ALL.into_iter().flat_map(of_family).chain(outages).collect())

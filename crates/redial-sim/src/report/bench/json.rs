@@ -8,7 +8,9 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::BenchReport;
 use crate::Subject;
-use crate::bench::{Bar, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores};
+use crate::bench::{
+    Bar, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores, Suite,
+};
 
 impl Serialize for BenchReport<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -20,8 +22,10 @@ impl Serialize for BenchReport<'_> {
             ("policies_deadline", Some(Family::Deadline)),
             ("policies_timeout", Some(Family::Timeout)),
         ] {
-            let ranking = self.ranking(family, Measure::AtRisk);
-            let rows = ranking.iter().map(|it| Ranked { it, cells: self.plan.cells });
+            let rows = self.suites().into_iter().flat_map(|suite| {
+                let ranking = self.ranking(suite, family, Measure::AtRisk).into_iter();
+                ranking.map(move |it| Ranked { suite, it, cells: self.plan.cells })
+            });
             map.serialize_entry(name, &rows.collect::<Vec<_>>())?;
         }
         let (policy, bars) = self.bars();
@@ -37,14 +41,16 @@ impl Serialize for BenchReport<'_> {
 }
 
 struct Ranked<'a> {
-    it: &'a Ranking,
+    suite: Suite,
+    it: Ranking,
     cells: &'a [Cell],
 }
 
 impl Serialize for Ranked<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { it, cells } = self;
+        let Self { suite, it, cells } = self;
         let mut map = to.serialize_map(None)?;
+        map.serialize_entry("suite", suite.name())?;
         map.serialize_entry("policy", &it.name)?;
         map.serialize_entry("cells", &it.cells)?;
         figures(&mut map, "", &it.at_risk, cells)?;
@@ -127,6 +133,7 @@ impl Serialize for Scored<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("cell", &cell.name)?;
         map.serialize_entry("kind", cell.kind)?;
+        map.serialize_entry("suite", cell.suite.name())?;
         map.serialize_entry("family", cell.family().name())?;
         map.serialize_entry("deadline_ms", &(nanos(cell.deadline) as f64 / 1e6))?;
         let timeout = cell.timeout.map(|timeout| nanos(timeout) as f64 / 1e6);

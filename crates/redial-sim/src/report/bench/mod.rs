@@ -6,7 +6,7 @@ mod json;
 mod page;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
-use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, rank};
+use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, Suite, rank};
 use crate::report::number::ratio;
 use crate::report::{Column, Table};
 
@@ -72,9 +72,18 @@ impl Source {
 }
 
 impl BenchReport<'_> {
-    /// The policies in the cells of a family, or in all cells; the least mean regret by this measure first.
-    pub fn ranking(&self, family: Option<Family>, by: Measure) -> Vec<Ranking> {
-        rank(self.plan.cells, &self.results, family, by)
+    /// The suites that were run.
+    pub(super) fn suites(&self) -> Vec<Suite> {
+        let is_run = |suite: &Suite| self.plan.cells.iter().any(|cell| cell.suite == *suite);
+        Suite::ALL.into_iter().filter(is_run).collect()
+    }
+
+    /// The policies in the cells of a suite, or in those of a family; the least mean regret by this measure first.
+    pub fn ranking(&self, suite: Suite, family: Option<Family>, by: Measure) -> Vec<Ranking> {
+        let wanted = |cell: &Cell| {
+            cell.suite == suite && family.is_none_or(|family| cell.family() == family)
+        };
+        rank(self.plan.cells, &self.results, wanted, by)
     }
 
     /// The tables of the policies, each with a title. Losses are in points.
@@ -85,9 +94,16 @@ impl BenchReport<'_> {
             ("All cells", None),
         ];
         let measures = [("all calls of a run", WholeRun), ("calls at risk", AtRisk)];
-        let each = families.into_iter().flat_map(|(title, family)| {
-            measures.map(|(of, by)| (format!("{title}: in points of {of}"), self.table(family, by)))
-        });
+        let of_suite = |suite: Suite| {
+            let title_of = move |title: &str, of: &str| match suite {
+                Suite::HighTraffic => format!("High traffic. {title}: in points of {of}"),
+                _ => format!("{title}: in points of {of}"),
+            };
+            families.into_iter().flat_map(move |(title, family)| {
+                measures.map(|(of, by)| (title_of(title, of), self.table(suite, family, by)))
+            })
+        };
+        let each = self.suites().into_iter().flat_map(of_suite);
         each.chain(self.outage_table().map(|table| {
             ("A total outage: attempts per call, by the number of clients".to_owned(), table)
         }))
@@ -95,7 +111,7 @@ impl BenchReport<'_> {
     }
 
     /// The policies by this measure.
-    pub fn table(&self, family: Option<Family>, by: Measure) -> Table {
+    pub fn table(&self, suite: Suite, family: Option<Family>, by: Measure) -> Table {
         let sources = || COLUMNS.iter().filter(|it| it.only.is_none_or(|only| only == by));
         let label = |(above, cell): (f64, usize)| match (self.plan.cells.get(cell), family) {
             (Some(cell), Some(_)) if above > 0.0005 => cell.name.clone(),
@@ -109,7 +125,7 @@ impl BenchReport<'_> {
         };
         Table {
             columns: sources().map(|source| Column { name: source.name }).collect(),
-            rows: self.ranking(family, by).iter().map(row).collect(),
+            rows: self.ranking(suite, family, by).iter().map(row).collect(),
         }
     }
 
