@@ -29,6 +29,16 @@ pub struct Ranking {
     pub worst_load: f64,
     /// Attempts ÷ calls of a whole run, the mean over the cells.
     pub attempts_per_call: f64,
+    /// The peak, the mean over the cells.
+    pub peak: f64,
+    /// The highest peak of any cell.
+    pub worst_peak: f64,
+    /// The time to failure in milliseconds, the mean over the cells in which calls failed; `None` if none failed.
+    pub failure_ms: Option<f64>,
+    /// The most calls in progress at the same time, the mean over the cells.
+    pub open: f64,
+    /// The most calls in progress at the same time in any cell.
+    pub most_open: f64,
     /// The share of runs that collapsed.
     pub collapse: Share,
     /// The highest share of calls of any cell whose work was done twice, though it must not be.
@@ -95,6 +105,9 @@ fn ranking(
     let runs = each().flat_map(|(_, scores)| &scores.0);
     let loads: Vec<f64> = each().map(|(_, scores)| scores.load()).collect();
     let attempts: Vec<f64> = each().map(|(_, scores)| scores.attempts_per_call()).collect();
+    let peaks: Vec<f64> = each().map(|(_, scores)| scores.peak()).collect();
+    let failures: Vec<f64> = each().filter_map(|(_, scores)| scores.failure_ms()).collect();
+    let open: Vec<f64> = each().map(|(_, scores)| scores.open()).collect();
     Ranking {
         name: name.to_owned(),
         cells: results.len(),
@@ -104,6 +117,11 @@ fn ranking(
         load: mean(&loads),
         worst_load: loads.into_iter().fold(0.0, f64::max),
         attempts_per_call: mean(&attempts),
+        peak: mean(&peaks),
+        worst_peak: peaks.into_iter().fold(0.0, f64::max),
+        failure_ms: (!failures.is_empty()).then(|| mean(&failures)),
+        open: mean(&open),
+        most_open: open.into_iter().fold(0.0, f64::max),
         collapse: Share::of(
             runs.clone().filter(|run| run.collapsed).count() as u32,
             runs.count() as u32,

@@ -20,6 +20,8 @@ fn entry(name: &str, loss: f64, failed: f64) -> Entry {
         load: 1.5,
         attempts_per_call: 1.0 + failed,
         peak: 2.0,
+        failure_ms: None,
+        open: 0,
         p99_ms: 30.0,
         duplicates: 0.0,
         collapsed: failed > 0.5,

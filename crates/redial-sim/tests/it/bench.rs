@@ -170,6 +170,8 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
         load: 1.2,
         attempts_per_call: 1.0,
         peak: 2.0,
+        failure_ms: None,
+        open: 7,
         p99_ms: 30.0,
         duplicates: 0.0,
         collapsed,
@@ -178,6 +180,8 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
         loss: *loss,
         failed: loss / 10.0,
         attempts_per_call: 1.0 + loss,
+        peak: 1.0 + loss,
+        failure_ms: (*loss > 0.4).then_some(loss * 100.0),
         ..score
     };
     Scores(losses.iter().map(of).collect())
@@ -222,6 +226,11 @@ fn regret_and_capture_follow_their_formulas() {
     }
     near(eager.mean_capture.unwrap(), 0.25 / 0.30);
     near(eager.attempts_per_call, (1.06 + 1.7) / 2.0);
+    near(eager.peak, (1.06 + 1.7) / 2.0);
+    near(eager.worst_peak, 1.7);
+    near(eager.failure_ms.unwrap(), 70.0);
+    assert_eq!(of("shy").failure_ms, None, "cells without failed calls do not count");
+    assert_eq!((eager.open, eager.most_open), (7.0, 7.0));
     assert_eq!(eager.own_collapses, 1);
     near(eager.collapse.value, 0.5);
     let shy = of("shy");
@@ -306,6 +315,19 @@ outage = { start = "5s", duration = "10s" }
             entry.scores.loss()
         );
     }
+}
+
+/// Two attempts half a second apart, and a second of outage at a call every millisecond.
+#[test]
+fn failed_calls_have_a_time_and_open_calls_are_counted() {
+    let subjects = [Subject::no_retry(), once_after(MS(500))];
+    let result = result(&cell(OUTAGE, MS(2000), None), &subjects, 1);
+    let [one, twice] = [0, 1].map(|place| &result.policies[place].scores);
+    assert_eq!((one.failure_ms(), one.open()), (Some(0.0), 1.0));
+    assert_eq!(twice.failure_ms(), Some(500.0), "both attempts fail at once");
+    assert!((500.0..=503.0).contains(&twice.open()), "{}", twice.open());
+    assert!((twice.peak() - 2.0).abs() < 0.05, "first attempts and retries: {}", twice.peak());
+    assert_eq!(one.peak(), 1.0);
 }
 
 /// One attempt with a timeout fails often even when nothing is wrong. The trouble is over when it is as good as that.

@@ -59,6 +59,11 @@ impl Serialize for Ranked<'_> {
         map.serialize_entry("load", &it.load)?;
         map.serialize_entry("worst_load", &it.worst_load)?;
         map.serialize_entry("attempts_per_call", &it.attempts_per_call)?;
+        map.serialize_entry("peak", &it.peak)?;
+        map.serialize_entry("worst_peak", &it.worst_peak)?;
+        map.serialize_entry("failure_ms", &it.failure_ms)?;
+        map.serialize_entry("open", &it.open)?;
+        map.serialize_entry("most_open", &it.most_open)?;
         map.serialize_entry("collapse", &it.collapse.value)?;
         map.serialize_entry("collapse_low", &it.collapse.low)?;
         map.serialize_entry("collapse_high", &it.collapse.high)?;
@@ -175,6 +180,8 @@ impl Serialize for Answer<'_> {
         map.serialize_entry("load", &scores.load())?;
         map.serialize_entry("attempts_per_call", &scores.attempts_per_call())?;
         map.serialize_entry("peak", &scores.peak())?;
+        map.serialize_entry("failure_ms", &scores.failure_ms())?;
+        map.serialize_entry("open", &scores.open())?;
         map.serialize_entry("p99_ms", &scores.p99_ms())?;
         map.serialize_entry("collapse", &scores.collapse().value)?;
         map.serialize_entry("duplicates", &scores.duplicates())?;

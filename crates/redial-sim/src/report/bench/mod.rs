@@ -7,7 +7,7 @@ mod page;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
 use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, Suite, rank};
-use crate::report::number::ratio;
+use crate::report::number::{count, milliseconds, ratio};
 use crate::report::{Column, Table};
 
 /// A bench and its results.
@@ -56,6 +56,12 @@ const COLUMNS: &[Source] = &[
     Source::new(["", "load"], Some(AtRisk), |_, it, _| ratio(it.load)),
     Source::new(["worst", "load"], Some(AtRisk), |_, it, _| ratio(it.worst_load)),
     Source::new(["attempts", "per call"], Some(WholeRun), |_, it, _| ratio(it.attempts_per_call)),
+    Source::new(["mean", "peak"], Some(WholeRun), |_, it, _| ratio(it.peak)),
+    Source::new(["time to", "failure"], Some(WholeRun), |_, it, _| {
+        it.failure_ms.map_or("–".to_owned(), milliseconds)
+    }),
+    Source::new(["calls", "open"], Some(WholeRun), |_, it, _| count(it.open)),
+    Source::new(["most", "open"], Some(WholeRun), |_, it, _| count(it.most_open)),
     Source::new(["", "collapse"], Some(WholeRun), |_, it, _| {
         format!("{:.1} %", it.collapse.value * 100.0)
     }),
@@ -176,7 +182,9 @@ impl BenchReport<'_> {
          that is lost above that of the better comparator (one attempt, or the oracle, the best of many policies for the \
          cell). Capture: the gain over one attempt, as a share of the oracle's. Against one attempt: the most that the policy \
          loses more than one attempt; cells lost: how often that is more than a point. Load: attempts ÷ calls in trouble. \
-         Attempts per call: those of the whole run. Own collapses: cells in which it collapses and one attempt does not. Done \
+         Attempts per call: those of the whole run. Peak: the most attempts in a window, as a multiple of the usual number. \
+         Time to failure: how long calls that fail take. Calls open: the most calls in progress at the same time, the mean over \
+         the cells; most open: in any cell. Own collapses: cells in which it collapses and one attempt does not. Done \
          twice: the highest share of calls of any cell whose work was repeated although it must not be."
     }
 }
