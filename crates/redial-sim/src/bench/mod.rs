@@ -11,7 +11,7 @@
 //!      ──> the policies that are compared ──────────┘
 //! ```
 //!
-//! Beside the cells there are [`outages`], in which only attempts are counted. [`bars`] are what a default should keep.
+//! Beside the cells there are [`outages`], of each of which one figure is read. [`bars`] are what a default should keep.
 
 mod bars;
 mod candidates;
@@ -23,7 +23,7 @@ mod rank;
 mod run;
 mod score;
 
-pub use bars::{Bar, Unit, bars, judged};
+pub use bars::{Bar, Bound, Unit, bars, judged};
 pub use candidates::candidates;
 pub use cell::{Cell, Family, Patience, Suite};
 pub use draw::random_cells;

@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::BenchReport;
 use crate::Subject;
 use crate::bench::{
-    Bar, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores, Suite,
+    Bar, Bound, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores, Suite,
 };
 
 impl Serialize for BenchReport<'_> {
@@ -102,11 +102,13 @@ impl Serialize for Kept<'_> {
         let Self(policy, bar) = self;
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("policy", policy)?;
-        map.serialize_entry("group", bar.group)?;
+        map.serialize_entry("group", &bar.group)?;
         map.serialize_entry("what", &bar.what)?;
+        map.serialize_entry("unit", bar.unit.name())?;
         map.serialize_entry("value", &bar.value)?;
         map.serialize_entry("at_risk", &bar.at_risk)?;
-        map.serialize_entry("limit", &bar.limit)?;
+        map.serialize_entry("bound", &bar.bound.map(Bound::name))?;
+        map.serialize_entry("limit", &bar.bound.map(Bound::value))?;
         map.serialize_entry("kept", &bar.is_kept())?;
         map.end()
     }
@@ -118,11 +120,11 @@ impl Serialize for Down<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self(outage, subjects) = self;
         let mut map = to.serialize_map(None)?;
-        map.serialize_entry("answer", outage.answer)?;
-        map.serialize_entry("clients", &outage.clients)?;
+        map.serialize_entry("what", &outage.what)?;
+        map.serialize_entry("unit", outage.unit.name())?;
         let names = subjects.iter().map(|subject| &subject.name);
-        let each: BTreeMap<_, _> = names.zip(&outage.attempts_per_call).collect();
-        map.serialize_entry("attempts_per_call", &each)?;
+        let each: BTreeMap<_, _> = names.zip(&outage.values).collect();
+        map.serialize_entry("values", &each)?;
         map.end()
     }
 }

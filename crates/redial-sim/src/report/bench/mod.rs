@@ -110,10 +110,7 @@ impl BenchReport<'_> {
             })
         };
         let each = self.suites().into_iter().flat_map(of_suite);
-        each.chain(self.outage_table().map(|table| {
-            ("A total outage: attempts per call, by the number of clients".to_owned(), table)
-        }))
-        .collect()
+        each.chain(self.outage_tables()).collect()
     }
 
     /// The policies by this measure.
