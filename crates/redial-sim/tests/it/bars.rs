@@ -195,6 +195,35 @@ fn the_floor_of_a_budget_is_multiplied_by_the_number_of_clients() {
 }
 
 #[test]
+fn the_bars_of_outages() {
+    let plan = Plan { cells: &[], outages: true, subjects: &[], runs: 1, seed: 1, threads: 1 };
+    let all = outages(&plan, &Watch::default()).unwrap();
+    let most = |what: &str, limit: f64| (what.to_owned(), Some(Bound::AtMost(limit)));
+    let least = |what: &str, limit: f64| (what.to_owned(), Some(Bound::AtLeast(limit)));
+    let mut expected = Vec::new();
+    for (answer, of_thousand) in [("503", 1.05), ("refused", 1.05), ("hanging", 1.1)] {
+        let what = |clients: &str| format!("attempts per call, {answer}, {clients} clients");
+        expected.push(most(&what("10"), 1.01));
+        expected.push(most(&what("1,000"), of_thousand));
+        expected.push((what("100,000"), None));
+    }
+    expected.extend([
+        most("attempts per call, new processes, first 10 s", 1.5),
+        most("attempts per call, new processes, after 10 s", 1.1),
+        most("time to failure, outage, 10 s", 1_000.0),
+        most("time to failure, outage, 60 s", 300.0),
+        least("success, small clients, 1 s", 0.995),
+        least("success, small clients, 3 s", 0.955),
+        least("success, blip", 0.999),
+        least("success, blip-synchronised", 0.999),
+        least("success, flapping", 0.999),
+        least("success, rate-limited", 0.999),
+    ]);
+    let bounds = all.into_iter().map(|outage| (outage.what, outage.bound));
+    assert_eq!(bounds.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn outages_have_upper_and_lower_limits() {
     let outage = |bound, value| {
         let (what, column, unit) = ("it".to_owned(), ["", "it"], Unit::Attempts);

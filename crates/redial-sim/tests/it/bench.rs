@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
-    Cell, CellResult, Entry, Family, Measure, Plan, Score, Scores, Suite, bench, candidates,
-    high_traffic_cells, random_cells, rank,
+    Bound, Cell, CellResult, Entry, Family, Measure, Outage, Plan, Score, Scores, Suite, Unit,
+    bench, candidates, high_traffic_cells, random_cells, rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -283,6 +283,55 @@ fn reports_show_policies_and_cells() {
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
     assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");
+}
+
+#[test]
+fn suites_have_tables_of_their_own() {
+    let named = cell(OUTAGE, MS(50), None);
+    let cells = [
+        Cell { suite: Suite::Random, ..named.clone() },
+        Cell { suite: Suite::HighTraffic, ..named },
+    ];
+    let subjects = ["standard", "shy"].map(|name| Subject::new(name, Policy::standard()).unwrap());
+    let plan =
+        Plan { cells: &cells, outages: true, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
+    let outage = |what: &str, unit, bound, value| {
+        let (what, column) = (what.to_owned(), ["some", "thing"]);
+        Outage { what, column, unit, bound, values: vec![value, value] }
+    };
+    let mut results = results();
+    for result in &mut results {
+        result.policies[0].name = "standard".to_owned();
+    }
+    let outages = vec![
+        outage("long", Unit::Milliseconds, Some(Bound::AtMost(300.0)), 1_500.0),
+        outage("short", Unit::Success, Some(Bound::AtLeast(0.999)), 0.9995),
+    ];
+    let command = "redial sim --bench";
+    let report = BenchReport { plan, results, outages, command, wall_ms: 1.0 };
+    let tables = report.tables();
+    let titles: Vec<&str> = tables.iter().map(|(title, _)| title.as_str()).collect();
+    let high = titles.iter().filter(|title| title.starts_with("High traffic. "));
+    assert_eq!((titles.len(), high.count()), (14, 6), "{titles:#?}");
+    let (heads, rows) = {
+        let table = &tables.iter().find(|(title, _)| title.starts_with("High")).unwrap().1;
+        (table.columns.iter().map(|it| it.name.join(" ")).collect::<Vec<_>>(), &table.rows)
+    };
+    let value = |head: &str| {
+        let row = rows.iter().find(|row| row[0] == "standard").unwrap();
+        &row[heads.iter().position(|it| it == head).unwrap()]
+    };
+    assert_eq!(value("mean regret"), "6.0 ±0.0", "only the second cell: {heads:?}");
+    assert_eq!((value("mean peak"), value("time to failure")), (&"1.70".into(), &"70 ms".into()));
+    assert_eq!((value("calls open"), value("most open")), (&"7".into(), &"7".into()));
+    let (_, bars) = report.bar_table().unwrap();
+    let row = |what: &str| bars.rows.iter().find(|row| row[0] == what).unwrap()[1..4].to_vec();
+    assert_eq!(row("high traffic: mean peak"), ["1.700", "≤ 1.600", "no"]);
+    assert_eq!(row("random, deadline: mean regret"), ["0.50", "≤ 0.45", "no"]);
+    assert_eq!(row("outage: long"), ["1.5 s", "≤ 300 ms", "no"]);
+    assert_eq!(row("outage: short"), ["99.95 %", "≥ 99.90 %", "yes"]);
+    assert!(bars.rows.iter().all(|row| !row[0].starts_with("built-in")), "{:#?}", bars.rows);
+    assert_eq!(report.svg().matches("class=\"name\"").count(), 7, "a title and six panels");
 }
 
 #[test]
