@@ -91,10 +91,9 @@ fn text(
     let servers = wanted.round().clamp(least, (busy / LOAD[0]).floor().max(least));
     let queue = (spread(stream, QUEUE) * servers) as u32;
     let service = service_time(stream, service_ms);
-    let window = DurationText((duration / 200).max(MS));
     let (table, fields) = trouble(stream);
     format!(
-        "title = \"{kind}\"\nduration = \"{}\"\nwindow = \"{window}\"\npolicies = [\"no-retry\"]\n\n\
+        "title = \"{kind}\"\nduration = \"{}\"\npolicies = [\"no-retry\"]\n\n\
          [clients]\ninstances = {processes}\narrivals = {{ poisson = {{ rate = {rate:.3} }} }}\n\n\
          [backend]\nservers = {servers}\nservice = {service}\nqueue = {queue}\n\n\
          [{table}]\nstart = \"{}\"\nduration = \"{}\"\n{fields}\n",

@@ -1,12 +1,12 @@
 //! The score of policies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
     Bound, Cell, CellResult, Entry, Family, Measure, Outage, Plan, Score, Scores, Suite, Unit,
-    bench, candidates, high_traffic_cells, random_cells, rank,
+    bench, candidates, rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -108,59 +108,6 @@ fn the_oracle_is_chosen_among_many_varied_policies() {
             assert!(all[..place].iter().all(|it| it.policy != one.policy), "{}", one.name);
         }
     }
-}
-
-#[test]
-fn random_scenarios_follow_from_the_seed_and_are_in_range() {
-    let cells = random_cells(68, 5).unwrap();
-    let again = random_cells(68, 5).unwrap();
-    let texts = |cells: &[Cell]| cells.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-    assert_eq!(texts(&cells), texts(&again));
-    assert_ne!(texts(&cells), texts(&random_cells(68, 6).unwrap()));
-    let kinds: BTreeSet<&str> = cells.iter().map(|cell| cell.kind).collect();
-    assert!(kinds.len() >= 15, "{kinds:?}");
-    let families = cells.iter().filter(|cell| cell.family() == Family::Timeout).count();
-    assert_eq!((cells.len(), families), (136, 68));
-    for Cell { scenario, deadline, text, .. } in &cells {
-        let ms = scenario.backend.service.mean() / 1e6;
-        assert!((4.0..260.0).contains(&ms), "{ms} {text}");
-        assert!(scenario.calls() < 25_000.0, "{} {text}", scenario.calls());
-        let times = deadline.as_secs_f64() * 1e3 / ms;
-        assert!((6.0..700.0).contains(&times), "{times} {text}");
-        let load = scenario.rate().unwrap() / scenario.backend.capacity();
-        assert!((0.25..1.0).contains(&load), "{load} {text}");
-    }
-}
-
-#[test]
-fn high_traffic_follows_from_the_seed_and_is_in_range() {
-    let cells = high_traffic_cells(60, 5).unwrap();
-    let texts = |cells: &[Cell]| cells.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-    assert_eq!(texts(&cells), texts(&high_traffic_cells(60, 5).unwrap()));
-    assert_ne!(texts(&cells), texts(&high_traffic_cells(60, 6).unwrap()));
-    let mut combined: BTreeMap<(&str, u64), u32> = BTreeMap::new();
-    for cell in &cells {
-        let Cell { scenario, deadline, text, .. } = cell;
-        let instances = scenario.clients.instances;
-        assert!((1..=20).contains(&instances), "{text}");
-        let each = scenario.rate().unwrap() / f64::from(instances);
-        assert!((199.9..=5_000.1).contains(&each), "{each} {text}");
-        let load = scenario.rate().unwrap() / scenario.backend.capacity();
-        assert!((0.44..0.91).contains(&load), "{load} {text}");
-        let ms = scenario.backend.service.mean() / 1e6;
-        assert!((2.9..51.0).contains(&ms), "{ms} {text}");
-        assert!((MS(1000)..=MS(10_000)).contains(deadline), "{text}");
-        if let Some(timeout) = cell.timeout {
-            let times = deadline.as_secs_f64() / timeout.as_secs_f64();
-            assert!((3.9..8.1).contains(&times), "{times} {text}");
-        }
-        assert_eq!((cell.suite, cell.scale()), (Suite::HighTraffic, 1), "{text}");
-        let (start, end) = scenario.fault_span().unwrap();
-        assert!(scenario.duration - end >= 2 * deadline.as_nanos() as u64, "{text}");
-        *combined.entry((cell.kind, end - start)).or_default() += 1;
-    }
-    assert_eq!(combined.len(), 30, "each kind lasts for each time: {combined:?}");
-    assert!(combined.values().all(|count| *count == 4), "twice, in both families: {combined:?}");
 }
 
 fn scores(losses: &[f64], collapsed: bool) -> Scores {
