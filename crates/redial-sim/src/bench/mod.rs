@@ -11,7 +11,8 @@
 //!      ──> the policies that are compared ──────────┘
 //! ```
 //!
-//! Beside the cells there are [`outages`], of each of which one figure is read. [`bars`] are what a default should keep.
+//! Cells come in suites, which are never averaged: the built-in scenarios, random ones, and random ones with high traffic.
+//! Beside the cells there are [`outages`], of each of which a figure is read. [`bars`] are what a default should keep.
 
 mod bars;
 mod candidates;

@@ -178,7 +178,7 @@ impl Outcomes {
         self.open = self.open.saturating_sub(n);
         if !succeeded {
             self.failed += n;
-            self.failing_ms += (now - started) as f64 / 1e6 * n as f64;
+            self.failing_ms += now.saturating_sub(started) as f64 / 1e6 * n as f64;
         }
         let in_time = now < self.duration;
         let good = if succeeded { n } else { 0 };
