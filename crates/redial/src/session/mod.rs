@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
+use redial_core::{Call, Context, NEVER, Nanos, Permit, Stop, Verdict, nanos};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
@@ -209,7 +209,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let outcome = self.with_pending(outcome, now);
         let mut cx = limited(self.retry.borrow(), self.number, self.barred);
         let place = ParkLimit::enter(self.retry.borrow().park_limit.as_ref());
-        if place.is_some() && testing::cap().is_none() {
+        // Without a deadline, a call could be held forever.
+        if place.is_some() && testing::cap().is_none() && self.call.deadline() != NEVER {
             cx.request.park = K::MOST_PARKED;
         }
         let seed = || *self.seed.get_or_insert_with(entropy::seed);

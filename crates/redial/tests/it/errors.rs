@@ -25,7 +25,7 @@ fn broken() -> Broken {
 }
 
 fn retry() -> Retry {
-    Retry::new(Policy::draft().attempts(2).build().unwrap())
+    Retry::new(Policy::draft().attempts(2).without_park().build().unwrap())
 }
 
 /// The messages of an error and its sources, without the time that the call took.

@@ -155,6 +155,13 @@ async fn fatal_failures_and_unsafe_requests_are_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_without_a_deadline_is_not_held() {
+    let retry = Retry::new(policy(|p| p.budget(dry()).without_deadline())).idempotent();
+    let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+    assert_eq!((error.reason(), error.elapsed()), (Stop::Budget, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_first_call_that_times_out_twice_succeeds() {
     let budget = Budget::Tokens(TokenBudget::new(200, 20));
     let retry = Retry::new(policy(|p| p.budget(budget).attempt_timeout(ms(500)))).idempotent();
