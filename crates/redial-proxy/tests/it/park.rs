@@ -19,6 +19,9 @@ const HOLD: &str = "policy = \"hold\"\n[policy.hold]\npark = {}\ndeadline = \"1m
 /// The same without a token: requests are parked until something has succeeded often enough, or until their deadline.
 const DRY: &str = "policy = \"dry\"\n[policy.dry]\npark = {}\ndeadline = \"1m\"\nbudget = { tokens = { capacity = 200, cost = 20, opening = 0 } }\n";
 
+/// Of a first request whose attempts time out.
+const FIRST: &str = "policy = \"first\"\n[policy.first]\npark = {}\nattempt_timeout = \"300ms\"\nbudget = { tokens = { capacity = 200, cost = 20 } }\n";
+
 #[test]
 fn a_response_after_a_wait_says_how_long_it_was() {
     let upstream = Upstream::in_turn(&[BUSY, OK]);
@@ -30,6 +33,19 @@ fn a_response_after_a_wait_says_how_long_it_was() {
     assert!(seconds > 0.0, "{parked}");
     let line = lines.recv_timeout(PATIENCE).unwrap();
     assert!(line.contains(&format!(" attempts=2 parked={parked}s ")), "{line}");
+}
+
+#[test]
+fn a_first_request_that_times_out_twice_succeeds() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        match accepted.number {
+            0 | 1 => drop(accepted.wire.rest()),
+            _ => accepted.respond(OK),
+        }
+    });
+    let proxy = Running::before(&upstream, FIRST);
+    assert_eq!((proxy.ask(GET).status(), upstream.connections()), (200, 3));
 }
 
 #[test]

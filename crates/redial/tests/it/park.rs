@@ -31,6 +31,13 @@ pub(crate) fn dry() -> Budget {
     Budget::Tokens(TokenBudget::new(200, 20).opening(0))
 }
 
+/// The policy of a first call whose attempts time out.
+pub(crate) fn first_call() -> Policy {
+    let budget = Budget::Tokens(TokenBudget::new(200, 20));
+    let draft = Policy::standard().edit().attempt_timeout(ms(300)).park(ParkRule::default());
+    draft.budget(budget).build().unwrap()
+}
+
 pub(crate) fn parking() -> Retry {
     Retry::new(policy(|p| p)).idempotent()
 }
@@ -163,8 +170,7 @@ async fn a_call_without_a_deadline_is_not_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_first_call_that_times_out_twice_succeeds() {
-    let budget = Budget::Tokens(TokenBudget::new(200, 20));
-    let retry = Retry::new(policy(|p| p.budget(budget).attempt_timeout(ms(500)))).idempotent();
+    let retry = Retry::new(first_call()).idempotent();
     let answer = retry.run(|attempt| async move {
         if attempt.number() < 3 {
             pending::<()>().await;
@@ -223,6 +229,16 @@ fn a_blocking_call_goes_when_another_succeeds() {
     (|| Ok::<_, Fault>(())).retry_blocking(&retry).unwrap();
     assert_eq!(call.join().unwrap(), Ok(2));
     assert_eq!(retry.parked(), 0);
+}
+
+#[test]
+fn a_first_blocking_call_that_times_out_twice_succeeds() {
+    let late = Fault(Class::Timeout, "no answer");
+    let op = |attempt: Attempt| match attempt.number() {
+        1 | 2 => Err(late.clone()),
+        number => Ok(number),
+    };
+    assert_eq!(Retry::new(first_call()).idempotent().run_blocking(op), Ok(3));
 }
 
 #[test]

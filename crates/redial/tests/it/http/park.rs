@@ -1,17 +1,15 @@
 //! Parked requests: what they hold, what releases them, and what their caller gets.
 
 use redial::Retry;
-use redial::admit::ParkRule;
-use redial::admit::budget::Budget;
+use redial::Stop;
 use redial::http::reqwest::{SendWith as _, client_builder};
 use redial::http::{Attempts, ReplayMemory, RetryLayer};
-use redial::{Policy, Stop};
 use tokio::time::advance;
 use tower::ServiceExt as _;
 
 use super::faults::{Act, FaultServer, OK};
 use super::script::{Server, attempts, client, get, layer, post, status};
-use crate::park::{dry, policy, settle};
+use crate::park::{dry, first_call, policy, settle};
 use crate::support::ms;
 
 #[tokio::test(start_paused = true)]
@@ -71,8 +69,7 @@ async fn a_parked_request_without_a_connection_is_not_a_timeout() {
 #[tokio::test]
 async fn a_first_request_that_times_out_twice_succeeds() {
     let server = FaultServer::start(&[Act::Silence, Act::Silence, OK]).await;
-    let policy = Policy::standard().edit().attempt_timeout(ms(300)).park(ParkRule::default());
-    let policy = policy.budget(Budget::None).build().unwrap();
+    let policy = first_call();
     let request = client_builder(&policy).build().unwrap().get(server.url("/"));
     let response = request.send_with(&Retry::new(policy)).await.unwrap();
     assert_eq!((response.status().as_u16(), Attempts::of(response.extensions()).made()), (200, 3));
