@@ -83,6 +83,7 @@ impl Access {
             status: None,
             attempts: AttemptLog::default(),
             stop: None,
+            parked: Duration::ZERO,
             refused: None,
             incomplete: None,
             took: Duration::ZERO,
@@ -118,6 +119,7 @@ struct Record {
     status: Option<StatusCode>,
     attempts: AttemptLog,
     stop: Option<Stop>,
+    parked: Duration,
     /// Why a layer in front of the upstream refused it.
     refused: Option<Refused>,
     /// What cut off the body of the response.
@@ -162,9 +164,24 @@ impl AttemptLog {
     }
 }
 
-/// Why no further attempt was made after those without a response: an extension of the proxy's own answer.
+/// How a call without a response ended: an extension of the proxy's own answer.
 #[derive(Clone, Copy)]
-pub(crate) struct GaveUp(pub(crate) Stop);
+pub(crate) struct GaveUp {
+    /// Why no further attempt was made.
+    pub(crate) reason: Stop,
+    pub(crate) parked: Duration,
+}
+
+/// Why a call stopped, if it did, and for how long it was parked.
+pub(crate) fn ending(extensions: &Extensions) -> (Option<Stop>, Duration) {
+    match extensions.get() {
+        Some(GaveUp { reason, parked }) => (Some(*reason), *parked),
+        None => {
+            let attempts = Attempts::of(extensions);
+            (attempts.stopped(), attempts.parked())
+        }
+    }
+}
 
 impl Entry {
     /// The request is sent to this upstream.
@@ -180,10 +197,7 @@ impl Entry {
         record.status = Some(response.status());
         let extensions: &Extensions = response.extensions();
         record.refused = extensions.get().copied();
-        record.stop = match extensions.get() {
-            Some(GaveUp(stop)) => Some(*stop),
-            None => Attempts::of(extensions).stopped(),
-        };
+        (record.stop, record.parked) = ending(extensions);
     }
 
     /// The body of the response was cut off, by the `upstream`, by the `caller`, or at the limit of the `drain`.
@@ -258,10 +272,6 @@ impl Record {
         upstream.retries.get(*place)?.1.balance()
     }
 
-    fn millis(&self) -> f64 {
-        self.took.as_micros() as f64 / 1e3
-    }
-
     fn json(&self, time: Timestamp) -> String {
         let SentAttempts { count, endpoint } = self.attempts.get();
         let line = json!({
@@ -271,10 +281,11 @@ impl Record {
             "method": self.head.as_ref().map(|(method, _)| method.as_str()),
             "path": self.head.as_ref().map(|(_, path)| Printable(path).to_string()),
             "status": self.status.map(|status| status.as_u16()),
-            "ms": self.millis(),
+            "ms": millis(self.took),
             "endpoint": endpoint.as_deref(),
             "attempts": count,
             "stop": self.stop.map(Stop::name),
+            "parked_ms": Some(millis(self.parked)).filter(|parked| *parked > 0.0),
             "refused": self.refused.map(Refused::name),
             "incomplete": self.incomplete,
             "budget": self.balance(),
@@ -295,7 +306,7 @@ impl fmt::Display for Record {
             Some(status) => write!(f, "{}", status.as_u16())?,
             None => f.write_str("-")?,
         }
-        write!(f, " {:.1}ms", self.millis())?;
+        write!(f, " {:.1}ms", millis(self.took))?;
         let SentAttempts { count, endpoint } = self.attempts.get();
         if let Some(endpoint) = endpoint {
             write!(f, " endpoint={endpoint}")?;
@@ -303,6 +314,9 @@ impl fmt::Display for Record {
         write!(f, " attempts={count}")?;
         if let Some(stop) = self.stop {
             write!(f, " stop={}", stop.name())?;
+        }
+        if !self.parked.is_zero() {
+            write!(f, " parked={:.3}s", self.parked.as_secs_f64())?;
         }
         if let Some(refused) = self.refused {
             write!(f, " refused={}", refused.name())?;
@@ -318,6 +332,10 @@ impl fmt::Display for Record {
             None => Ok(()),
         }
     }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1e3
 }
 
 /// The second field of a `traceparent`: 32 hexadecimal digits.

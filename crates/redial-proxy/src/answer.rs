@@ -128,7 +128,7 @@ pub(crate) fn failed(error: &Error) -> Response<Outbound> {
         Some(_) => BROKE.response(),
         None => unanswered(error),
     };
-    response.extensions_mut().insert(GaveUp(error.reason()));
+    response.extensions_mut().insert(GaveUp { reason: error.reason(), parked: error.parked() });
     response
 }
 

@@ -4,8 +4,8 @@
 use std::error::Error;
 use std::fmt;
 use std::future::ready;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, header};
@@ -32,11 +32,18 @@ pub(crate) struct Endpoints {
     pub(crate) all: Vec<Arc<Endpoint>>,
     /// A stream of random numbers.
     draws: AtomicU64,
+    /// Those of the next snapshot.
+    next: OnceLock<Arc<Self>>,
 }
 
 impl Endpoints {
     pub(crate) fn new(all: Vec<Arc<Endpoint>>) -> Self {
-        Self { all, draws: AtomicU64::new(0) }
+        Self { all, draws: AtomicU64::new(0), next: OnceLock::new() }
+    }
+
+    pub(crate) fn replace_by(&self, next: &Arc<Self>) {
+        // It is replaced once: the next one is replaced after that.
+        let _ = self.next.set(Arc::clone(next));
     }
 
     fn draw(&self) -> u64 {
@@ -101,6 +108,9 @@ impl Service<Request<RequestBody>> for Balance {
     }
 
     fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
+        while let Some(next) = self.endpoints.next.get() {
+            *self = Self::new(Arc::clone(next));
+        }
         let Some(endpoint) = self.endpoints.choose(&mut self.tried) else {
             return Box::pin(ready(Err(NoneAvailable::new(&self.endpoints.all).into())));
         };

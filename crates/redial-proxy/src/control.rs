@@ -74,7 +74,7 @@ impl Control {
         let old = self.shared.snapshot.load();
         // What concerns the process stays as it is.
         let file = &File { proxy: old.file.proxy.clone(), ..file.clone() };
-        let snapshot = Snapshot::new(file, &self.shared.memory, &old)?;
+        let snapshot = Snapshot::new(file, &self.shared.quota, &old)?;
         let is_new = |it: &&Upstream| listeners.iter().all(|known| !known.fits(it));
         let new = file.upstreams.iter().filter(is_new).map(|it| Bound::new(it, &self.sockets));
         let new: Vec<Bound> = new.collect::<Result<_, _>>()?;
@@ -130,14 +130,16 @@ impl Control {
         if self.shared.snapshot.generation() != generation {
             return;
         }
-        match Snapshot::with(&old.file, resolved, &self.shared.memory, &old) {
+        match Snapshot::with(&old.file, resolved, &self.shared.quota, &old) {
             Ok(snapshot) => self.replace(snapshot),
             Err(error) => self.event("refused", format!("new addresses are not used: {error}")),
         }
     }
 
     fn replace(&self, snapshot: Snapshot) {
+        let before = self.shared.snapshot.load();
         self.shared.snapshot.replace(snapshot);
+        before.follow(&self.shared.snapshot.load());
         self.changed.notify_one();
     }
 

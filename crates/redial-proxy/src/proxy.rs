@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
-use redial::http::ReplayMemory;
 use redial_policy::file::{self, Address, File, KeyStore};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
@@ -15,7 +14,7 @@ use crate::error::StartError;
 use crate::listen::Bound;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::shared::{Drain, Reloads, Shared};
+use crate::shared::{Drain, Quota, Reloads, Shared};
 use crate::snapshot::{self, Snapshot};
 use crate::store;
 use crate::swap::Swap;
@@ -49,8 +48,8 @@ impl Proxy {
     ///
     /// Those of [`start`](Self::start), and a socket that was passed to this process and that the file does not use.
     pub fn start_with(file: &File, options: Options) -> Result<Self, StartError> {
-        let memory = memory(file);
-        let snapshot = Snapshot::new(file, &memory, &Snapshot::default())?;
+        let quota = Quota::new(&file.proxy);
+        let snapshot = Snapshot::new(file, &quota, &Snapshot::default())?;
         options.sockets.check(&file.upstreams)?;
         let bind = |upstream| Bound::new(upstream, &options.sockets);
         let bound: Vec<Bound> = file.upstreams.iter().map(bind).collect::<Result<_, _>>()?;
@@ -60,7 +59,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             access,
             snapshot: Swap::new(snapshot),
-            memory,
+            quota,
             drain: Drain::default(),
             room: Arc::new(Semaphore::new(file.proxy.connections.min(Semaphore::MAX_PERMITS))),
             open: (0..file.proxy.threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -99,11 +98,11 @@ impl Proxy {
                 *store = KeyStore::Memory;
             }
         }
-        Snapshot::check(&file, &memory(&file))
+        Snapshot::check(&file, &Quota::new(&file.proxy))
     }
 
-    /// Replaces the file. Requests in flight continue as they began; policies that did not change keep their budgets, and
-    /// listeners that did not change stay open. What concerns the whole process, the table `[proxy]`, does not change.
+    /// Replaces the file. Requests in flight keep their policy, and their retries go to the new endpoints. Policies that did
+    /// not change keep their budgets, and listeners that did not change stay open. What concerns the whole process, the table `[proxy]`, does not change.
     ///
     /// # Errors
     ///
@@ -174,10 +173,6 @@ fn start_tending(
         // A lookup that takes long need not be waited for.
         runtime.shutdown_background();
     })
-}
-
-fn memory(file: &File) -> ReplayMemory {
-    ReplayMemory::new(usize::try_from(file.proxy.replay).unwrap_or(usize::MAX))
 }
 
 fn no_thread(error: io::Error) -> StartError {

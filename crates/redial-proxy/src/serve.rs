@@ -15,11 +15,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::TokioIo;
-use redial::http::BoxError;
+use redial::http::{BoxError, names};
 use redial_policy::file::ServerTls;
 use tokio::time::sleep;
 
-use crate::access::Entry;
+use crate::access::{self, Entry};
 use crate::answer::{self, Refusal};
 use crate::body::{Arriving, Outbound};
 use crate::guard::{self, Origin, Wants};
@@ -212,6 +212,12 @@ impl Caller {
     ) -> Response<Outbound> {
         if let Err(refusal) = guard::response(&mut response, wants) {
             return refusal.response();
+        }
+        let (_, parked) = access::ending(response.extensions());
+        if !parked.is_zero()
+            && let Ok(seconds) = HeaderValue::try_from(format!("{:.3}", parked.as_secs_f64()))
+        {
+            response.headers_mut().insert(names::PARKED, seconds);
         }
         if let Some(caller_side) = upgrade
             && let Some(upgraded) = response.extensions_mut().remove::<UpgradedSlot>()

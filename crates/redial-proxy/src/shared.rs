@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use redial::ParkLimit;
 use redial::http::ReplayMemory;
+use redial_policy::file;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Access;
@@ -13,8 +15,7 @@ use crate::swap::Swap;
 pub(crate) struct Shared {
     pub(crate) access: Option<Access>,
     pub(crate) snapshot: Swap<Snapshot>,
-    /// What all replay buffers may keep together.
-    pub(crate) memory: ReplayMemory,
+    pub(crate) quota: Quota,
     pub(crate) drain: Drain,
     /// Connections of callers that may still be accepted.
     pub(crate) room: Arc<Semaphore>,
@@ -23,6 +24,21 @@ pub(crate) struct Shared {
     /// Notified when a connection ends.
     pub(crate) ended: Notify,
     pub(crate) reloads: Reloads,
+}
+
+/// What the requests of all upstreams may hold together. A reload does not change it.
+pub(crate) struct Quota {
+    /// The replay buffers.
+    pub(crate) memory: ReplayMemory,
+    /// The parked requests.
+    pub(crate) parked: ParkLimit,
+}
+
+impl Quota {
+    pub(crate) fn new(proxy: &file::Proxy) -> Self {
+        let bytes = usize::try_from(proxy.replay).unwrap_or(usize::MAX);
+        Self { memory: ReplayMemory::new(bytes), parked: ParkLimit::new(proxy.parked) }
+    }
 }
 
 /// How many new files were used, and how many were refused.

@@ -2,7 +2,7 @@
 //!
 //! A snapshot does not change. Another file is another snapshot, and so is another address of a name. It takes over what is the
 //! same: guards with their budgets, stores, and endpoints with their connections. Requests in flight keep the snapshot in
-//! which they began.
+//! which they began, except for the endpoints: a request may have been parked for seconds, and the old ones are gone.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method};
 use redial::fleet::Location;
 use redial::http::server::{IdempotencyLayer, ShedLayer};
-use redial::http::{ReplayMemory, RetryLayer, names};
+use redial::http::{RetryLayer, names};
 use redial::telemetry::Meter;
 use redial::{Fleet, Policy, Retry};
 use redial_policy::file::{self, File};
@@ -25,6 +25,7 @@ use crate::guard::Rules;
 use crate::limits;
 use crate::resolve::Resolved;
 use crate::route;
+use crate::shared::Quota;
 use crate::stack::Stack;
 use crate::store::Keys;
 use crate::targets;
@@ -60,40 +61,36 @@ pub(crate) struct Upstream {
 
 impl Snapshot {
     /// Reads certificates, opens stores and looks up names. `before` is the snapshot that this one replaces.
-    pub(crate) fn new(
-        file: &File,
-        memory: &ReplayMemory,
-        before: &Self,
-    ) -> Result<Self, StartError> {
-        Self::with(file, Resolved::look_up(file, &before.resolved), memory, before)
+    pub(crate) fn new(file: &File, quota: &Quota, before: &Self) -> Result<Self, StartError> {
+        Self::with(file, Resolved::look_up(file, &before.resolved), quota, before)
     }
 
     /// The same with names that have been looked up.
     pub(crate) fn with(
         file: &File,
         resolved: Resolved,
-        memory: &ReplayMemory,
+        quota: &Quota,
         before: &Self,
     ) -> Result<Self, StartError> {
-        Self::build(file, resolved, memory, before, true)
+        Self::build(file, resolved, quota, before, true)
     }
 
     /// Reads certificates and looks up names, but opens no fleet.
-    pub(crate) fn check(file: &File, memory: &ReplayMemory) -> Result<(), StartError> {
+    pub(crate) fn check(file: &File, quota: &Quota) -> Result<(), StartError> {
         let before = Self::default();
         let resolved = Resolved::look_up(file, &before.resolved);
-        Self::build(file, resolved, memory, &before, false).map(drop)
+        Self::build(file, resolved, quota, &before, false).map(drop)
     }
 
     fn build(
         file: &File,
         resolved: Resolved,
-        memory: &ReplayMemory,
+        quota: &Quota,
         before: &Self,
         opens_fleets: bool,
     ) -> Result<Self, StartError> {
         let fleets = Vec::new();
-        let mut build = Build { file, resolved: &resolved, before, memory, fleets, opens_fleets };
+        let mut build = Build { file, resolved: &resolved, before, quota, fleets, opens_fleets };
         let build_one = |upstream| build.upstream(upstream).map(Arc::new);
         let upstreams = file.upstreams.iter().map(build_one).collect::<Result<_, _>>()?;
         let fleets = build.fleets;
@@ -102,6 +99,15 @@ impl Snapshot {
 
     pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.name == name)
+    }
+
+    /// Sends further attempts of requests in flight to the endpoints of the snapshot that has replaced this one.
+    pub(crate) fn follow(&self, next: &Self) {
+        for upstream in &self.upstreams {
+            if let Some(next) = next.upstream(&upstream.name) {
+                upstream.endpoints.replace_by(&next.endpoints);
+            }
+        }
     }
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
@@ -122,7 +128,7 @@ struct Build<'a> {
     file: &'a File,
     resolved: &'a Resolved,
     before: &'a Snapshot,
-    memory: &'a ReplayMemory,
+    quota: &'a Quota,
     fleets: Vec<(Location, Fleet)>,
     opens_fleets: bool,
 }
@@ -208,6 +214,7 @@ impl Build<'_> {
         }
         let name = policy.fleet().unwrap_or_default().to_owned();
         let retry = Retry::new(policy).meter(Meter::new(upstream.name.as_str()));
+        let retry = retry.park_limit(&self.quota.parked);
         let Some(fleet) = fleet else { return Ok(retry) };
         retry.fleet(&fleet).map_err(|wrong| {
             let help = "a policy with a fleet needs a window budget";
@@ -252,7 +259,8 @@ impl Build<'_> {
         };
         let [(_, default), ..] = retries else { return RetryLayer::routes_only() };
         let buffer = usize::try_from(upstream.buffer).unwrap_or(usize::MAX);
-        let mut layer = RetryLayer::new(keyed(default)).buffer(buffer).replay_memory(self.memory);
+        let mut layer =
+            RetryLayer::new(keyed(default)).buffer(buffer).replay_memory(&self.quota.memory);
         if upstream.attempts_header {
             layer = layer.attempts_header(names::ATTEMPTS);
         }

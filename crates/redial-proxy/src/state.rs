@@ -20,6 +20,7 @@ pub(crate) fn budgets(snapshot: &Snapshot) -> Value {
                 "upstream": upstream.name,
                 "policy": policy,
                 "balance": retry.balance(),
+                "parked": retry.parked(),
                 "fleet": retry.policy().fleet(),
             })
         })

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use redial_core::Nanos;
@@ -18,7 +19,8 @@ impl<C> Retry<C> {
     ///
     /// Nothing can interrupt the operation itself: hand [`Attempt::timeout`] to its socket. Waits have
     /// the resolution of the operating system's sleep, which on Linux is about 0.1 ms. It does not hedge: a thread makes one
-    /// attempt at a time.
+    /// attempt at a time. A [parked](crate::Draft::park) call blocks its thread, so a call parks only while fewer than 64 calls are
+    /// parked for the destination.
     ///
     /// ```
     /// use std::net::TcpStream;
@@ -107,7 +109,12 @@ impl<C> Retry<C> {
         loop {
             match session.settle(judged, &mut cause) {
                 Step::Return(result) => return result,
-                Step::WaitUntil(until) => pause(until, token),
+                Step::WaitUntil(until) => {
+                    pause(until, token);
+                    if session.is_parked() {
+                        await_turn(&mut session, token, &mut cause)?;
+                    }
+                }
                 Step::InFlight => {}
             }
             if token.is_some_and(CancelToken::is_cancelled) {
@@ -138,6 +145,52 @@ fn pause(until: Nanos, token: Option<&CancelToken>) {
     }
 }
 
+/// Waits until a parked call may go on, or the token is cancelled.
+#[cold]
+fn await_turn<C, E>(
+    session: &mut Session<&Retry<C>, C, Monotonic>,
+    token: Option<&CancelToken>,
+    cause: &mut Option<E>,
+) -> Result<(), Error<E>> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let _parked = token.map(ParkedThread::new);
+    while !token.is_some_and(CancelToken::is_cancelled)
+        && let Some(until) = session.ask(&waker, cause)?
+    {
+        // A waker that was woken in the meantime makes this return at once.
+        thread::park_timeout(Duration::from_nanos(until.saturating_sub(Monotonic::now())));
+    }
+    Ok(())
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The thread of a parked call that a token wakes.
+struct ParkedThread<'a>(&'a CancelToken);
+
+impl<'a> ParkedThread<'a> {
+    fn new(token: &'a CancelToken) -> Self {
+        token.parked().push(thread::current());
+        Self(token)
+    }
+}
+
+impl Drop for ParkedThread<'_> {
+    fn drop(&mut self) {
+        let mut parked = self.0.parked();
+        let own = thread::current().id();
+        if let Some(place) = parked.iter().position(|thread| thread.id() == own) {
+            parked.swap_remove(place);
+        }
+    }
+}
+
 /// Ends blocking calls from another thread. Clones are the same token.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken {
@@ -147,8 +200,8 @@ pub struct CancelToken {
 #[derive(Debug, Default)]
 struct TokenState {
     cancelled: AtomicBool,
-    /// Held while `cancelled` is set, so that no wait starts in between.
-    lock: Mutex<()>,
+    /// The threads of parked calls. Locked while `cancelled` is set, so that no wait starts in between.
+    parked: Mutex<Vec<Thread>>,
     wake: Condvar,
 }
 
@@ -160,9 +213,10 @@ impl CancelToken {
 
     /// Ends the calls that hold this token, and wakes waiting ones.
     pub fn cancel(&self) {
-        let _held = self.state.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let parked = self.parked();
         self.state.cancelled.store(true, Ordering::Release);
         self.state.wake.notify_all();
+        parked.iter().for_each(Thread::unpark);
     }
 
     /// Whether it has been cancelled.
@@ -171,8 +225,11 @@ impl CancelToken {
     }
 
     fn wait(&self, wait: Duration) {
-        let held = self.state.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = |_: &mut ()| !self.is_cancelled();
-        drop(self.state.wake.wait_timeout_while(held, wait, waiting));
+        let waiting = |_: &mut Vec<Thread>| !self.is_cancelled();
+        drop(self.state.wake.wait_timeout_while(self.parked(), wait, waiting));
+    }
+
+    fn parked(&self) -> MutexGuard<'_, Vec<Thread>> {
+        self.state.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

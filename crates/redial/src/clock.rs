@@ -41,6 +41,9 @@ pub(crate) fn wall() -> SystemTime {
 
 /// Where a runner gets its time from.
 pub(crate) trait Clock {
+    /// The most calls that the runner with this clock holds parked for one destination. The policy has a limit too.
+    const MOST_PARKED: u32;
+
     fn read() -> Instant;
 
     #[inline(always)]
@@ -63,6 +66,9 @@ pub(crate) trait Clock {
 pub(crate) struct Monotonic;
 
 impl Clock for Monotonic {
+    /// Each of them blocks a thread.
+    const MOST_PARKED: u32 = 64;
+
     #[inline(always)]
     fn read() -> Instant {
         Instant::now()
@@ -81,6 +87,8 @@ pub(crate) struct Tokio;
 
 #[cfg(feature = "tokio")]
 impl Clock for Tokio {
+    const MOST_PARKED: u32 = u32::MAX;
+
     #[inline(always)]
     fn read() -> Instant {
         tokio::time::Instant::now().into_std()

@@ -101,6 +101,7 @@ mod inbound;
 #[cfg(any(feature = "fleet", feature = "redis"))]
 mod link;
 mod observers;
+mod park;
 #[cfg(feature = "tokio")]
 mod race;
 mod retry;
@@ -140,6 +141,7 @@ pub use ext::RetryableBlocking;
 #[cfg(feature = "fleet")]
 pub use fleet::Fleet;
 pub use inbound::Inbound;
+pub use park::ParkLimit;
 pub use retry::Retry;
 
 /// Is a failure transient, and is the request safe to repeat?
@@ -160,7 +162,8 @@ pub mod schedule {
 /// Is there budget for the attempt?
 pub mod admit {
     pub use redial_core::admit::{
-        BreakerRule, BreakerState, CoolDownRule, Lookback, RateRule, StallRule, ThrottleRule,
+        BreakerRule, BreakerState, CoolDownRule, Lookback, ParkRule, RateRule, StallRule,
+        ThrottleRule,
     };
 
     /// How many retries calls may make together.

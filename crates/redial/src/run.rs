@@ -19,7 +19,7 @@ impl<C> Retry<C> {
     /// Runs an async operation on tokio.
     ///
     /// An attempt that takes longer than its timeout is dropped. Dropping the returned future ends the
-    /// call and gives back what it was charged and had not sent. Waits and timeouts have the resolution
+    /// call and gives back what it was charged and had not sent; a [parked](crate::Draft::park) call leaves at once. Waits and timeouts have the resolution
     /// of tokio's timer, which is 1 ms, rounded up. An operation that changes something it borrows wants
     /// [`run_with`](Self::run_with).
     ///
@@ -205,7 +205,10 @@ impl<C> Retry<C> {
         loop {
             match step {
                 Step::Return(answer) => return answer,
-                Step::WaitUntil(until) => sleep(until).await,
+                Step::WaitUntil(until) => {
+                    sleep(until).await;
+                    session.turn(&mut cause).await?;
+                }
                 Step::InFlight => {}
             }
             step = self.attempt(&mut session, op, &mut cause).await;

@@ -1,6 +1,7 @@
 //! Stands in for spans when the feature `otel` is off.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use redial_core::decide::Outcome;
 use redial_core::{Nanos, Permit, Stop};
@@ -49,6 +50,12 @@ impl Trace {
 
     #[inline(always)]
     pub(crate) fn stopped(&mut self, _: Stop) {}
+
+    #[inline(always)]
+    pub(crate) fn parked(&self) {}
+
+    #[inline(always)]
+    pub(crate) fn released(&self, _: Duration) {}
 
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Current> {

@@ -269,6 +269,7 @@ const FULL: &[&str] = &[
      admin = '127.0.0.1:1'
      threads = 2
      connections = 1
+     parked = 1
      replay = '1MiB'
      drain = '1s'
      log = 'json'

@@ -34,14 +34,10 @@ fn proxies() -> impl Strategy<Value = Proxy> {
     let admin = select(vec!["127.0.0.1:9900", "[::1]:9999", "unix:/run/admin.sock", "127.0.0.1:0"]);
     let admin = option::of(admin.prop_map(|address| address.parse().unwrap()));
     let rest = (prop_oneof![Just(64 << 20), BUFFER..=1 << 40], times(), log);
-    let some = (admin, 1..=1024_usize, 1..=1_000_000_usize, rest);
-    let some = some.prop_map(|(admin, threads, connections, (replay, drain, log))| Proxy {
-        admin,
-        threads,
-        connections,
-        replay,
-        drain,
-        log,
+    let counts = (1..=1024_usize, 1..=1_000_000_usize, 1..=1_000_000_u32);
+    let some = (admin, counts, rest);
+    let some = some.prop_map(|(admin, (threads, connections, parked), (replay, drain, log))| {
+        Proxy { admin, threads, connections, parked, replay, drain, log }
     });
     prop_oneof![Just(Proxy::default()), some]
 }

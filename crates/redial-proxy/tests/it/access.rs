@@ -8,7 +8,11 @@ use redial_proxy::{Line, Options, Proxy};
 use crate::kit::{GET, OK, PATIENCE, Running, Upstream, file, free_port, port};
 
 /// A proxy before this upstream that logs, and its lines.
-fn logged(form: AccessLog, upstream: u16, table: &str) -> (Running, mpsc::Receiver<String>) {
+pub(crate) fn logged(
+    form: AccessLog,
+    upstream: u16,
+    table: &str,
+) -> (Running, mpsc::Receiver<String>) {
     let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{upstream}\"\n{table}");
     let mut file = file(&to);
     file.proxy.log = form;

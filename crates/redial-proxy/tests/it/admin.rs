@@ -12,7 +12,7 @@ fn with_admin(upstream: &Upstream) -> (Running, u16) {
     with_table(upstream, "")
 }
 
-fn with_table(upstream: &Upstream, table: &str) -> (Running, u16) {
+pub(crate) fn with_table(upstream: &Upstream, table: &str) -> (Running, u16) {
     let to = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n{table}", upstream.port);
     let mut file = file(&to);
     file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
@@ -21,7 +21,7 @@ fn with_table(upstream: &Upstream, table: &str) -> (Running, u16) {
     (Running { port: port(&proxy, "app"), proxy }, admin.port())
 }
 
-fn page(admin: u16, path: &str) -> String {
+pub(crate) fn page(admin: u16, path: &str) -> String {
     let mut caller = Wire::connect(admin);
     caller.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     let response = caller.response();

@@ -46,7 +46,7 @@ fn a_reload_does_not_end_requests_in_flight() {
 #[test]
 fn a_policy_that_did_not_change_keeps_its_budget_and_endpoints_their_connections() {
     let upstream = Upstream::always(DOWN);
-    let policy = "policy = \"p\"\n[policy.p]\nattempts = 2\nbackoff = { base = \"1ms\" }\n\
+    let policy = "policy = \"p\"\n[policy.p]\nattempts = 2\nbackoff = { base = \"1ms\" }\npark = \"none\"\n\
                   budget = { tokens = { capacity = 10, cost = 5 } }\n";
     let proxy = Running::of(&app(upstream.port, policy));
     let attempts = || {

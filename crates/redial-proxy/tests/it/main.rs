@@ -16,6 +16,7 @@ mod kit;
 mod layers;
 mod lifecycle;
 mod limits;
+mod park;
 mod process;
 mod programs;
 mod reread;

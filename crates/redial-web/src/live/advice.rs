@@ -67,6 +67,13 @@ pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) ->
     if upstream.breaker == Some("open") {
         return Some("The breaker is open and probes by itself: check the upstream.".to_owned());
     }
+    if upstream.parked > 0 {
+        let parked = match upstream.parked {
+            1 => "1 call is parked".to_owned(),
+            calls => format!("{calls} calls are parked"),
+        };
+        return Some(format!("{parked} until the upstream answers again: repair the upstream."));
+    }
     if upstream.budget_left == Some(0) && upstream.failures > 0 {
         return Some(
             "The budget is dry, and protects the upstream: repair the upstream.".to_owned(),

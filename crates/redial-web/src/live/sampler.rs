@@ -133,7 +133,7 @@ impl Memory {
     }
 
     fn upstream(&self, sample: &UpstreamSample, queue: Option<Option<u64>>) -> Upstream {
-        let Snapshot { reading, balance, breakers, in_flight, .. } = self.last;
+        let Snapshot { reading, balance, breakers, in_flight, parked, .. } = self.last;
         let top = self.top_failure();
         let mut upstream = Upstream {
             name: self.last.upstream.clone(),
@@ -148,6 +148,7 @@ impl Memory {
             budget_left: balance,
             breaker: breakers.map(advice::breaker),
             in_flight,
+            parked,
             is_queue: queue.is_some(),
             oldest_due_ms: queue.flatten(),
             action: None,

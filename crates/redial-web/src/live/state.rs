@@ -57,6 +57,8 @@ pub struct Upstream {
     pub breaker: Option<&'static str>,
     /// Attempts in flight.
     pub in_flight: u64,
+    /// Parked calls.
+    pub parked: u64,
     /// Whether it is a queue. Its workers have a budget and a breaker for each destination, and a sum of them has no meaning.
     pub is_queue: bool,
     /// How long the oldest due job has waited; absent if it is not a queue, or the store failed.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `redial-attempt` | requests from the second attempt on | the number of the attempt |
 //! | `redial-attempts` | responses, if configured | how many attempts were made for it |
+//! | `redial-parked` | responses of the sidecar to calls that were parked | for how long, in seconds |
 //! | `redial-timeout-ms` | requests | how long the caller waits for this attempt |
 //! | `redial-stop` | failed responses | a layer below has given up: do not retry; the value is the reason |
 //! | `redial-slot` | rejections | the hint is a booked slot, and the request was not processed |
@@ -22,6 +23,8 @@ use http::HeaderName;
 pub const ATTEMPT: HeaderName = HeaderName::from_static("redial-attempt");
 /// How many attempts were made for a response.
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("redial-attempts");
+/// For how long a call was parked before its response, in seconds with three decimals.
+pub const PARKED: HeaderName = HeaderName::from_static("redial-parked");
 /// How long the caller waits for this attempt, in milliseconds: the lesser of its timeout and the rest of the deadline.
 pub const TIMEOUT_MS: HeaderName = HeaderName::from_static("redial-timeout-ms");
 /// A layer below has given up: the layers above do not retry. The value is the name of the reason.

@@ -12,6 +12,11 @@ impl<C> Retry<C> {
         self.guards.balance(Ambient::now())
     }
 
+    /// How many calls are parked: they wait for evidence that the destination is back.
+    pub fn parked(&self) -> u32 {
+        self.guards.parked()
+    }
+
     /// The state of the circuit breaker; `None` without one.
     pub fn breaker(&self) -> Option<BreakerState> {
         self.guards.has_breaker().then(|| self.guards.breaker())

@@ -21,6 +21,7 @@ use crate::fast::FastAttempt;
 use crate::fleet::Fleet;
 use crate::inbound::Inbound;
 use crate::observers::Observers;
+use crate::park::ParkLimit;
 use crate::shared::{BudgetSource, Shared};
 use crate::spans::Spans;
 use crate::{Stripe, thread_state};
@@ -50,6 +51,7 @@ pub struct Retry<C = Typed> {
     /// Hashed; 0 for none.
     cooldown_key: u64,
     deadline: Nanos,
+    pub(crate) park_limit: Option<ParkLimit>,
 }
 
 #[derive(Clone, Copy)]
@@ -93,6 +95,7 @@ impl Retry {
             key: KeySource::None,
             cooldown_key: 0,
             deadline: NEVER,
+            park_limit: None,
         }
     }
 }
@@ -141,7 +144,7 @@ impl<C> Retry<C> {
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
         let Self { shared, guards, observers, epoch, spans, .. } = self;
-        let Self { scope, classifier, safety, key, cooldown_key, deadline, .. } = self;
+        let Self { scope, classifier, safety, key, cooldown_key, deadline, park_limit, .. } = self;
         let classifier = map(classifier);
         Retry {
             shared,
@@ -155,6 +158,7 @@ impl<C> Retry<C> {
             key,
             cooldown_key,
             deadline,
+            park_limit,
         }
     }
 
@@ -221,6 +225,12 @@ impl<C> Retry<C> {
     /// breaker and limits are then separate from theirs too.
     pub fn budget(self, budget: &RetryBudget) -> Self {
         self.with_budget(BudgetSource::Shared(budget.clone()))
+    }
+
+    /// Limits the calls that this value, its later clones and the others with the same limit hold parked together.
+    pub fn park_limit(mut self, limit: &ParkLimit) -> Self {
+        self.park_limit = Some(limit.clone());
+        self
     }
 
     /// Shares the budget with all instances of `fleet`: the floor of the policy's budget is then that of all of them

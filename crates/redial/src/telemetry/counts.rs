@@ -79,6 +79,8 @@ pub(super) struct Counts {
     failures: [AtomicU64; CLASSES],
     stops: [AtomicU64; Stop::ALL.len()],
     delays: Times,
+    /// How long released calls were parked.
+    parked: Times,
     /// Finished calls of the full path by attempts; the last entry is for more.
     per_call: [AtomicU64; MOST_ATTEMPTS + 2],
     /// The attempts of the calls in the last entry.
@@ -100,6 +102,7 @@ pub(super) struct Sums {
     pub(super) failures: [u64; CLASSES],
     pub(super) stops: [u64; Stop::ALL.len()],
     pub(super) delays: Vec<Bucket>,
+    pub(super) parked: Vec<Bucket>,
     /// By the attempts of a call, from 0; the last entry is for more.
     pub(super) per_call: Vec<Bucket>,
     pub(super) exhausted: u64,
@@ -147,6 +150,7 @@ impl Counts {
                 add(&self.retries[failure.map_or(NOT_YET, |failure| failure.class as usize)]);
                 self.delays.add(nanos(delay));
             }
+            Event::Released { held, .. } => self.parked.add(nanos(held)),
             Event::BudgetDry => add(&self.exhausted),
             Event::BreakerMoved { to } => stripe.move_breaker(to),
             Event::HintHonoured { .. } => add(&self.hints[0]),
@@ -184,8 +188,9 @@ impl Counts {
 
     pub(super) fn sum(&self) -> Sums {
         let load = |counter: &AtomicU64| counter.load(Relaxed);
-        let (mut answered, mut failed, mut delays) = (Times::none(), Times::none(), Times::none());
+        let [mut answered, mut failed, mut delays, mut parked] = [(); 4].map(|()| Times::none());
         self.delays.add_to(&mut delays);
+        self.parked.add_to(&mut parked);
         // What ended is read before what began, so that there is never more of it.
         for stripe in &self.stripes {
             stripe.answered.add_to(&mut answered);
@@ -210,6 +215,7 @@ impl Counts {
             failures: self.failures.each_ref().map(load),
             stops,
             delays,
+            parked,
             per_call,
             exhausted: load(&self.exhausted),
             moved: [0, 1, 2]

@@ -54,6 +54,10 @@ metrics! {
             "Waits before retries and polls.";
         DURATION: Histogram, "redial_attempt_duration_seconds",
             "Duration of attempts, by outcome.";
+        PARKED: Gauge, "redial_parked",
+            "Parked calls: they wait for evidence that the destination is back.";
+        PARKED_TIME: Histogram, "redial_parked_seconds",
+            "How long calls were parked until they were released.";
         INFLIGHT: Gauge, "redial_inflight_requests",
             "Attempts in flight.";
         BALANCE: Gauge, "redial_retry_budget_balance",

@@ -15,7 +15,7 @@ use super::counts::{self, Sums};
 use super::meter::Meter;
 use super::names::{self, Metric};
 use super::server::ServerMeter;
-use super::snapshot::guards;
+use super::snapshot::GuardSums;
 use super::storm::Reading;
 use super::times::{BOUNDS, Bucket, SECONDS};
 use crate::clock::{Ambient, Clock};
@@ -34,11 +34,12 @@ static PER_CALL: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0];
 ///     exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds).unwrap();
 /// }
 /// ```
-pub fn buckets() -> [(&'static str, &'static [f64]); 3] {
+pub fn buckets() -> [(&'static str, &'static [f64]); 4] {
     [
         (names::PER_CALL.name, &PER_CALL),
         (names::DELAY.name, &SECONDS),
         (names::DURATION.name, &SECONDS),
+        (names::PARKED_TIME.name, &SECONDS),
     ]
 }
 
@@ -106,9 +107,11 @@ struct Upstream {
     nonstandard_hints: Counter,
     per_call: PublishedHistogram,
     delays: PublishedHistogram,
+    parked_time: PublishedHistogram,
     answered: PublishedHistogram,
     failed: PublishedHistogram,
     in_flight: Gauge,
+    parked: Gauge,
     amplification: Gauge,
     multiplier: Gauge,
     level: Gauge,
@@ -143,9 +146,11 @@ impl Upstream {
             nonstandard_hints: counter(own(names::NONSTANDARD_HINTS)),
             per_call: histogram(own(names::PER_CALL)),
             delays: histogram(own(names::DELAY)),
+            parked_time: histogram(own(names::PARKED_TIME)),
             answered: histogram(with(names::DURATION, "outcome", "success")),
             failed: histogram(with(names::DURATION, "outcome", "failure")),
             in_flight: gauge(names::INFLIGHT),
+            parked: gauge(names::PARKED),
             amplification: gauge(names::AMPLIFICATION),
             multiplier: gauge(names::MULTIPLIER),
             level: gauge(names::LEVEL),
@@ -178,6 +183,7 @@ impl Upstream {
         self.per_call.update(&sums.per_call, 1.0, attempts);
         for (histogram, buckets) in [
             (&mut self.delays, &sums.delays),
+            (&mut self.parked_time, &sums.parked),
             (&mut self.answered, &sums.answered),
             (&mut self.failed, &sums.failed),
         ] {
@@ -185,9 +191,10 @@ impl Upstream {
         }
     }
 
-    /// Publishes the sum of all budgets, each counted once, and the number of breakers in each state.
+    /// Publishes the sum of all budgets, each counted once, and the numbers of parked calls and of breakers in each state.
     fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
-        let (balance, states) = guards(meter, now);
+        let GuardSums { balance, breakers, parked } = GuardSums::of(meter, now);
+        self.parked.set(parked as f64);
         let gauge = |metric, more: &[(&'static str, &'static str)]| {
             let labels = [&[("upstream", meter.upstream())], more].concat();
             recorder.register_gauge(&key(metric, &labels), &METADATA)
@@ -195,7 +202,7 @@ impl Upstream {
         if let Some(balance) = balance {
             self.balance.get_or_insert_with(|| gauge(names::BALANCE, &[])).set(balance as f64);
         }
-        if let Some(states) = states {
+        if let Some(states) = breakers {
             let make = || STATES.map(|state| gauge(names::BREAKER, &[("state", state)])).to_vec();
             let gauges = self.breaker.get_or_insert_with(make);
             gauges.iter().zip(states).for_each(|(gauge, breakers)| gauge.set(f64::from(breakers)));

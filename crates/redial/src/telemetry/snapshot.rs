@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub answered: Durations,
     /// Durations of attempts that failed.
     pub failed: Durations,
+    /// Parked calls.
+    pub parked: u64,
     /// Retries that the budgets would grant now; `None` without a budget.
     pub balance: Option<u64>,
     /// Circuit breakers that are closed, open and half-open; `None` without a breaker.
@@ -52,7 +54,7 @@ pub struct Durations([u64; BOUNDS.len() + 1]);
 impl Snapshot {
     pub(super) fn of(meter: &Meter, reading: Reading) -> Self {
         let sums = meter.0.counts.sum();
-        let (balance, breakers) = guards(meter, Ambient::now());
+        let GuardSums { balance, breakers, parked } = GuardSums::of(meter, Ambient::now());
         let Sums { calls: [fresh, inherited], attempts, in_flight, stops, failures, .. } = sums;
         let finished: u64 = sums.per_call.iter().map(|bucket| bucket.count).sum();
         Self {
@@ -67,24 +69,38 @@ impl Snapshot {
             failures,
             answered: Durations::of(&sums.answered),
             failed: Durations::of(&sums.failed),
+            parked,
             balance,
             breakers,
         }
     }
 }
 
-/// The balance of all budgets of an upstream, each counted once, and the number of its breakers in each state.
-pub(super) fn guards(meter: &Meter, now: Nanos) -> (Option<u64>, Option<[u32; 3]>) {
-    let (mut balance, mut states, mut accounts) = (None, None, HashSet::new());
-    meter.0.guards(&mut |guards| {
-        if let Some(more) = guards.balance(now).filter(|_| accounts.insert(guards.account_id())) {
-            balance = Some(more.saturating_add(balance.unwrap_or(0)));
-        }
-        if guards.has_breaker() {
-            states.get_or_insert([0_u32; 3])[guards.breaker() as usize] += 1;
-        }
-    });
-    (balance, states)
+/// The guards of an upstream together.
+#[derive(Default)]
+pub(super) struct GuardSums {
+    /// The balance of all budgets, each counted once.
+    pub(super) balance: Option<u64>,
+    /// The number of breakers in each state.
+    pub(super) breakers: Option<[u32; 3]>,
+    pub(super) parked: u64,
+}
+
+impl GuardSums {
+    pub(super) fn of(meter: &Meter, now: Nanos) -> Self {
+        let (mut sums, mut accounts) = (Self::default(), HashSet::new());
+        meter.0.guards(&mut |guards| {
+            let balance = guards.balance(now).filter(|_| accounts.insert(guards.account_id()));
+            if let Some(more) = balance {
+                sums.balance = Some(more.saturating_add(sums.balance.unwrap_or(0)));
+            }
+            if guards.has_breaker() {
+                sums.breakers.get_or_insert([0; 3])[guards.breaker() as usize] += 1;
+            }
+            sums.parked += u64::from(guards.parked());
+        });
+        sums
+    }
 }
 
 const _: () = assert!(BreakerState::Closed as usize == 0 && BreakerState::HalfOpen as usize == 2);

@@ -25,13 +25,14 @@ fn broken() -> Broken {
 }
 
 fn retry() -> Retry {
-    Retry::new(Policy::draft().attempts(2).build().unwrap())
+    Retry::new(Policy::draft().attempts(2).without_park().build().unwrap())
 }
 
 /// The messages of an error and its sources, without the time that the call took.
 fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
     let first = error.to_string();
-    let (reason, _) = first.split_once(" (after 2 attempts").unwrap();
+    let (_, reason) = first.split_once(": ").unwrap();
+    let (reason, _) = reason.split_once("; last outcome: ").unwrap();
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     std::iter::once(reason.to_owned()).chain(sources.map(ToString::to_string)).collect()
 }

@@ -17,6 +17,7 @@ mod hedge;
 mod http;
 mod idempotency;
 mod options;
+mod park;
 mod run;
 mod shed;
 mod slots;

@@ -28,7 +28,7 @@ async fn the_error_says_cause_reason_attempts_and_time() {
     assert_eq!((error.attempts(), error.elapsed()), (4, ms(700)));
     assert_eq!(error.cause(), Some(&RESET));
     assert_eq!(error.failure().unwrap().class, Class::Reset);
-    let text = "all attempts were used (after 4 attempts, 700.0ms), last outcome: reset";
+    let text = "gave up after 4 attempts in 700 ms: all attempts were used; last outcome: reset";
     assert_eq!(error.to_string(), text);
     assert_eq!(format!("{error:#}"), format!("{text}: connection reset"));
     assert_eq!(error.clone().map_cause(|cause| cause.1).cause(), Some(&"connection reset"));

@@ -30,10 +30,10 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// 4 attempts with waits of exactly 100, 200 and 400 ms.
+/// 4 attempts with waits of exactly 100, 200 and 400 ms. No call is parked.
 pub(crate) fn plain(change: impl FnOnce(Draft) -> Draft) -> Policy {
     let backoff = Backoff::exponential(ms(100), ms(2_000)).jitter(Jitter::None);
-    change(Policy::draft().backoff(backoff)).build().unwrap()
+    change(Policy::draft().backoff(backoff).without_park()).build().unwrap()
 }
 
 /// The same, and nothing refuses an attempt.

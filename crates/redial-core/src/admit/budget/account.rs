@@ -62,6 +62,14 @@ impl Guards {
         self.ledger.balance(now)
     }
 
+    /// The tokens that a retry after such a failure costs, and those that are left; `None` if the budget has no tokens.
+    pub fn price(&self, class: Class) -> Option<(u32, u32)> {
+        match &*self.ledger {
+            Ledger::Tokens(tokens) => Some(tokens.price(class)),
+            _ => None,
+        }
+    }
+
     /// The lease from a fleet's budget, if these guards share one.
     pub fn lease(&self) -> Option<&Lease> {
         self.ledger.lease()

@@ -190,6 +190,12 @@ impl Tokens {
         }
     }
 
+    /// What a retry costs, and what is left.
+    pub(crate) fn price(&self, class: Class) -> (u32, u32) {
+        let Held { tokens, bootstrap } = self.held();
+        (self.cost(class), tokens.saturating_add(bootstrap))
+    }
+
     fn held(&self) -> Held {
         Held::of(self.held.load(Ordering::Acquire))
     }

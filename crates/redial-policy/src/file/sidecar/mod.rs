@@ -60,6 +60,8 @@ pub struct Proxy {
     pub threads: usize,
     /// The most connections of callers at once.
     pub connections: usize,
+    /// The most requests that are parked at once, over all upstreams.
+    pub parked: u32,
     /// The most bytes of all replay buffers together.
     pub replay: u64,
     /// How long open requests may take to finish before the process ends.
@@ -74,6 +76,7 @@ impl Default for Proxy {
             admin: Some(Address::loopback(9900)),
             threads: 1,
             connections: 10_000,
+            parked: 1000,
             replay: 64 << 20,
             drain: Duration::from_secs(30),
             log: AccessLog::Text,

@@ -19,6 +19,7 @@ pub(in crate::file) fn proxy(proxy: &Proxy) -> Table {
         (proxy.threads != default.threads).then(|| ("threads", count(proxy.threads))),
         (proxy.connections != default.connections)
             .then(|| ("connections", count(proxy.connections))),
+        (proxy.parked != default.parked).then(|| ("parked", count(proxy.parked as usize))),
         (proxy.replay != default.replay).then(|| ("replay", size_text(proxy.replay).into())),
         (proxy.drain != default.drain).then(|| ("drain", duration(proxy.drain))),
         words::print(proxy.log, &words::LOG).map(|word| ("log", word)),

@@ -67,13 +67,14 @@ pub(in crate::file) fn read(top: &Cursor<'_>, file: &mut File) -> Result<(), Pro
 }
 
 fn proxy(here: &Cursor<'_>) -> Result<Proxy, Problem> {
-    here.deny_unknown(&["admin", "threads", "connections", "replay", "drain", "log"])?;
+    here.deny_unknown(&["admin", "threads", "connections", "parked", "replay", "drain", "log"])?;
     let default = Proxy::default();
     let count = |here: &Cursor<'_>, most| whole(here, 1..=most).map(|number| number as usize);
     Ok(Proxy {
         admin: or(here, "admin", default.admin, admin)?,
         threads: or(here, "threads", default.threads, |here| count(here, 1024))?,
         connections: or(here, "connections", default.connections, |here| count(here, 1_000_000))?,
+        parked: or(here, "parked", default.parked, |here| whole(here, 1..=1_000_000))?,
         replay: or(here, "replay", default.replay, |here| match size(here)? {
             0 => Err(here.must_be("above zero")),
             bytes => Ok(bytes),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use redial::telemetry::{Meter, Registry};
 use redial::{Inbound, Retry};
-use redial_core::admit::BreakerRule;
-use redial_core::admit::budget::{Budget, InflightBudget};
+use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget};
+use redial_core::admit::{BreakerRule, ParkRule};
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Draft, Event, Observer as _};
 use redial_queue::durable::DurableQueue;
@@ -179,6 +179,22 @@ fn a_dry_budget_is_named_if_something_fails() {
         assert_eq!(said.is_some_and(|said| said.contains("is dry")), is_dry, "{name}");
         drop(kept);
     }
+}
+
+#[test]
+fn parked_calls_are_counted() {
+    let mut scene = Scene::new();
+    let budget = Budget::Tokens(TokenBudget::new(200, 20).opening(0));
+    let policy = Draft::bare(2).budget(budget).park(ParkRule::default()).build().unwrap();
+    let retry = Retry::new(policy).idempotent().meter(scene.meter("held", calls(0, 0)));
+    let failing = retry.clone();
+    scene.page.run(async move {
+        let reset = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        tokio::spawn(async move { failing.run(|_| async { Err::<(), _>(reset()) }).await });
+        tokio::task::yield_now().await;
+    });
+    let said = scene.action("held").unwrap();
+    assert!(said.starts_with("1 call is parked"), "{said}");
 }
 
 #[test]

@@ -1,14 +1,13 @@
 use std::error;
 use std::fmt;
 use std::ops::Deref;
-use std::time::Duration;
 
 use http::StatusCode;
 use redial_core::Stop;
 use redial_core::decide::{Class, Reach};
 
 use super::BoxError;
-use crate::error::ErrorInner;
+use crate::error::{Ending, ErrorInner};
 use crate::http::reach;
 use crate::inbound;
 
@@ -28,7 +27,7 @@ impl Error {
     ///
     /// | status | when |
     /// |---|---|
-    /// | 504 Gateway Timeout | the deadline has passed ([`Stop::Deadline`]), or the last attempt timed out |
+    /// | 504 Gateway Timeout | the deadline has passed ([`Stop::Deadline`]) and the call was not [parked](crate::Error::parked), or the last attempt timed out |
     /// | 503 Service Unavailable | a guard refused an attempt ([`Stop::is_guard`]), or the last one was not sent: no connection, an [`EndpointRefused`](super::EndpointRefused), a client that was not ready |
     /// | 502 Bad Gateway | anything else: the connection broke, or the response was invalid |
     ///
@@ -38,7 +37,8 @@ impl Error {
         let failure = self.failure();
         let timed_out = failure.is_some_and(|failure| failure.class == Class::Timeout);
         let not_sent = failure.is_some_and(|failure| failure.reach == Reach::NotSent);
-        if self.reason() == Stop::Deadline || timed_out {
+        let late = self.reason() == Stop::Deadline && self.parked().is_zero();
+        if late || timed_out {
             StatusCode::GATEWAY_TIMEOUT
         } else if self.reason().is_guard() || self.attempts() == 0 || not_sent {
             StatusCode::SERVICE_UNAVAILABLE
@@ -74,11 +74,11 @@ impl Error {
         if self.attempts() > 1 {
             return Err(self);
         }
-        let mut inner = self.inner.into_parts();
-        match inner.cause.take().map(|cause| cause.downcast::<E>()) {
+        let ErrorInner { ending, cause } = self.inner.into_parts();
+        match cause.map(|cause| cause.downcast::<E>()) {
             Some(Ok(cause)) => Ok(*cause),
-            Some(Err(cause)) => Err(inner.with_cause(Some(cause)).into()),
-            None => Err(inner.into()),
+            Some(Err(cause)) => Err(ErrorInner { ending, cause: Some(cause) }.into()),
+            None => Err(ErrorInner { ending, cause: None }.into()),
         }
     }
 
@@ -93,9 +93,8 @@ impl Error {
     }
 
     fn alone(cause: BoxError, attempts: u32) -> Self {
-        let (failure, cause) = (Some(reach::failure(&*cause)), Some(cause));
-        let (reason, elapsed) = (Stop::Permanent, Duration::ZERO);
-        ErrorInner { reason, attempts, elapsed, failure, cause }.into()
+        let ending = Ending::new(Stop::Permanent, attempts, Some(reach::failure(&*cause)));
+        ErrorInner { ending, cause: Some(cause) }.into()
     }
 }
 

@@ -19,6 +19,7 @@ use super::outgoing::{self, Attempts, Outgoing, Times};
 use super::racer::{Racer, Relay};
 use super::{Answer, BoxError, Error, Replay};
 use crate::clock::{Clock as _, Tokio};
+use crate::error::ErrorInner;
 use crate::http::{grpc, reach, status};
 use crate::race::{Next, Race};
 use crate::retry::Retry;
@@ -257,7 +258,10 @@ where
         self.session.succeed();
         match self.session.attempts() {
             1 => self.outgoing.count(response, 1),
-            made => self.outgoing.report(response, Attempts::new(made, None, false)),
+            made => {
+                let attempts = Attempts::new(made, None, false).parked_for(self.session.parked());
+                self.outgoing.report(response, attempts)
+            }
         }
     }
 
@@ -330,8 +334,11 @@ where
         self.maybe_processed() && (conflict || grpc::is_conflict(failure.code))
     }
 
-    /// Admits the next attempt, after a wait.
+    /// Admits the next attempt, after a wait. Until its turn, a parked call holds the kept body, which counts towards the replay
+    /// memory, but no response and no readiness of the client below.
     async fn next_attempt(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
+        let turn = self.session.turn(&mut self.last).await;
+        turn.map_err(|error| self.give_up(error, false))?;
         // The engine checks the deadline, so a timeout here is ignored.
         let _is_ready = self.ready_by(self.session.deadline()).await?;
         self.update_session();
@@ -370,17 +377,16 @@ where
     }
 
     fn give_up(&self, error: crate::Error<Last<R>>, maybe_applied: bool) -> Answered<R> {
-        let (attempts, reason) = (error.attempts(), error.reason());
-        let mut inner = error.into_parts();
-        let cause = match inner.cause.take() {
+        let ErrorInner { ending, cause } = error.into_parts();
+        let cause = match cause {
             Some(Last::Response(response)) => {
-                let attempts = Attempts::new(attempts, Some(reason), maybe_applied);
-                return Ok(self.outgoing.report(response, attempts));
+                let attempts = Attempts::new(ending.attempts, Some(ending.reason), maybe_applied);
+                return Ok(self.outgoing.report(response, attempts.parked_for(ending.parked)));
             }
             Some(Last::Error(cause)) => Some(cause),
             None => None,
         };
-        Err(Error::from(inner.with_cause(cause)).with_processed(self.maybe_processed()))
+        Err(Error::from(ErrorInner { ending, cause }).with_processed(self.maybe_processed()))
     }
 
     /// Whether any attempt may have been processed, those in flight included.

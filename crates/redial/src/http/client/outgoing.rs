@@ -26,17 +26,21 @@ pub struct Attempts {
     made: u32,
     stopped: Option<Stop>,
     maybe_applied: bool,
+    parked: Duration,
 }
 
 impl Attempts {
     pub(super) fn new(made: u32, stopped: Option<Stop>, maybe_applied: bool) -> Self {
-        Self { made, stopped, maybe_applied }
+        Self { made, stopped, maybe_applied, parked: Duration::ZERO }
+    }
+
+    pub(super) fn parked_for(self, parked: Duration) -> Self {
+        Self { parked, ..self }
     }
 
     /// Reads them from the extensions of a response. Without any, it took a single attempt.
     pub fn of(extensions: &Extensions) -> Self {
-        let one = Self { made: 1, stopped: None, maybe_applied: false };
-        extensions.get().copied().unwrap_or(one)
+        extensions.get().copied().unwrap_or(Self::new(1, None, false))
     }
 
     /// How many attempts were made.
@@ -47,6 +51,11 @@ impl Attempts {
     /// Why no further attempt was made; `None` after a success.
     pub fn stopped(&self) -> Option<Stop> {
         self.stopped
+    }
+
+    /// For how long the call was parked in all.
+    pub fn parked(&self) -> Duration {
+        self.parked
     }
 
     /// Whether the refusal may be caused by this call's own work: an earlier attempt may have been processed, and

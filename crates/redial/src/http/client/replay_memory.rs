@@ -8,7 +8,8 @@ use crate::http::memory::{Memory, Reserved};
 ///
 /// A body counts with its length, or with what has been sent of it if that is not known; if it has several chunks, each
 /// counts 32 bytes more. It counts until the call ends; chunks that are being sent again when the server answers
-/// early count until they are sent. Headers and trailers are not counted.
+/// early count until they are sent. Headers and trailers are not counted. The body of a [parked](crate::Draft::park) request
+/// counts too, so this also limits what parked requests keep.
 ///
 /// ```
 /// use redial::http::{ReplayMemory, RetryLayer};

@@ -13,6 +13,8 @@ pub(super) enum About {
     RepeatedFailure,
     Recovered,
     BudgetDry,
+    Parked,
+    Released,
     BreakerMoved(BreakerState),
     #[cfg(feature = "metrics")]
     StormLevel {
@@ -40,6 +42,8 @@ impl About {
             Self::BreakerMoved(BreakerState::HalfOpen) => 3,
             #[cfg(feature = "metrics")]
             Self::StormLevel { to, .. } => 4 + to as usize,
+            Self::Parked => 8,
+            Self::Released => 9,
             _ => 0,
         }
     }
@@ -61,7 +65,12 @@ impl About {
             Self::BackoffGrowing => ("backoff-growing", "the backoff of a key grows"),
             Self::RepeatedFailure => ("repeated-failure", "consecutive calls of a key give up"),
             Self::Recovered => ("recovered", "a key has recovered"),
-            Self::BudgetDry => ("budget-dry", "the retry budget is exhausted, a retry was refused"),
+            Self::BudgetDry => (
+                "budget-dry",
+                "the retry budget is empty, a retry was refused; successes earn more",
+            ),
+            Self::Parked => ("parked", "a call waits until the destination is back"),
+            Self::Released => ("released", "a parked call goes on"),
             Self::BreakerMoved(_) => ("breaker-moved", "the circuit breaker changed its state"),
             #[cfg(feature = "metrics")]
             Self::StormLevel { .. } => ("storm-level", "the storm level changed"),
@@ -75,6 +84,7 @@ impl About {
             #[cfg(feature = "metrics")]
             Self::StormLevel { rose, .. } => rose,
             Self::FirstFailure | Self::BackoffGrowing | Self::Recovered => false,
+            Self::Parked | Self::Released => false,
         }
     }
 }
@@ -85,6 +95,7 @@ pub(super) struct Line {
     pub(super) key: Option<u64>,
     pub(super) attempt: Option<u32>,
     pub(super) delay: Option<Duration>,
+    pub(super) parked: Option<Duration>,
     pub(super) class: Option<&'static str>,
     pub(super) code: Option<u16>,
     pub(super) stop: Option<&'static str>,
@@ -106,11 +117,12 @@ impl Line {
         let Self { attempt, class, code, stop, failures, state, level, .. } = self;
         let Self { multiplier, suppressed, .. } = self;
         let key = self.key.map(|key| format!("{key:016x}"));
-        let (key, delay_ms) = (key.as_deref(), self.delay.map(|delay| delay.as_millis() as u64));
+        let ms = |duration: Option<Duration>| duration.map(|it| it.as_millis() as u64);
+        let (key, delay_ms, parked_ms) = (key.as_deref(), ms(self.delay), ms(self.parked));
         macro_rules! write {
             ($write:ident) => {
                 tracing::$write!(
-                    target: "redial", transition, upstream, key, attempt, delay_ms, class, code, stop,
+                    target: "redial", transition, upstream, key, attempt, delay_ms, parked_ms, class, code, stop,
                     failures, state, level, multiplier, suppressed, others_suppressed, "{message}"
                 )
             };

@@ -22,7 +22,7 @@ use table::Table;
 /// another one as a pair, `retry.observe((logs, mine))`.
 ///
 /// Defaults: at most one line of each transition in 10 s for each key, and 20 lines a minute for all keys together, with a
-/// burst of 20. Lines about the upstream itself (budget, breaker, storm) have a separate limit of the same size. The state
+/// burst of 20. Lines about the upstream itself (budget, parked calls, breaker, storm) have a separate limit of the same size. The state
 /// is kept for the 1024 keys that failed last.
 ///
 /// | transition | level | when |
@@ -32,11 +32,13 @@ use table::Table;
 /// | `repeated-failure` | warn | another call of a key gave up, without a success in between |
 /// | `recovered` | info | a call succeeded after failures that were logged |
 /// | `budget-dry` | warn | the budget refused a retry |
+/// | `parked` | info | a call waits until the destination is back |
+/// | `released` | info | a parked call goes on |
 /// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
 /// | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`storm`](Self::storm)) |
 ///
-/// The fields are `transition`, `upstream`, and where known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`, `stop`,
-/// `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
+/// The fields are `transition`, `upstream`, and where known `key` (its hash), `attempt`, `delay_ms`, `parked_ms`, `class`, `code`,
+/// `stop`, `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
 /// suppressed since the last one, `others_suppressed` that of keys without a line of their own. The target is `redial`.
 ///
 /// ```
@@ -137,6 +139,14 @@ impl Observer for Logs {
             Event::BudgetDry => {
                 let line = Line { key: call.cooldown_key, ..Line::default() };
                 self.change(About::BudgetDry, line);
+            }
+            Event::Parked { attempt } => {
+                let line = Line { attempt: Some(*attempt), ..Line::default() };
+                self.change(About::Parked, Line { key: call.cooldown_key, ..line });
+            }
+            Event::Released { attempt, held, .. } => {
+                let line = Line { attempt: Some(*attempt), parked: Some(*held), ..Line::default() };
+                self.change(About::Released, Line { key: call.cooldown_key, ..line });
             }
             Event::BreakerMoved { to } => {
                 let state = match to {

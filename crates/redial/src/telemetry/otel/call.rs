@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use opentelemetry::global::BoxedTracer;
 use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt as _, Tracer as _};
@@ -124,6 +125,23 @@ impl Trace {
     pub(crate) fn stopped(&mut self, reason: Stop) {
         if let Some(active) = &mut self.0 {
             active.stop = Some(reason);
+        }
+    }
+
+    /// The call is parked until the destination is back.
+    #[inline(always)]
+    pub(crate) fn parked(&self) {
+        if let Some(active) = &self.0 {
+            active.context.span().add_event("redial.parked", Vec::new());
+        }
+    }
+
+    /// A parked call goes on, after so long in all.
+    #[inline(always)]
+    pub(crate) fn released(&self, parked: Duration) {
+        if let Some(active) = &self.0 {
+            let seconds = KeyValue::new("redial.parked_seconds", parked.as_secs_f64());
+            active.context.span().add_event("redial.released", vec![seconds]);
         }
     }
 

@@ -37,7 +37,8 @@ use {grpc::Grpc, opentelemetry::metrics::Meter};
 /// | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and for dropped attempts |
 /// | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
 ///
-/// A call that gave up has the status error, and so has every failed attempt. An attempt of an HTTP client has the kind
+/// A call that is parked has the events `redial.parked` and `redial.released`, the latter with `redial.parked_seconds`, how
+/// long it was parked in all. A call that gave up has the status error, and so has every failed attempt. An attempt of an HTTP client has the kind
 /// client and `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
 /// `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
 /// has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the headers of the response. If a text map

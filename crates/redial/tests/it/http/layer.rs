@@ -181,7 +181,7 @@ async fn defect_6_a_host_out_of_scope_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn hosts_can_have_budgets_of_their_own() {
     let server = Server::new(&[status(503)]);
-    let layer = layer(Policy::standard()).per_host();
+    let layer = layer(Policy::standard().edit().without_park().build().unwrap()).per_host();
     let made = async |host: &str| {
         let before = server.asked();
         let request = Request::get(format!("http://{host}/")).body(Empty::<Bytes>::new()).unwrap();

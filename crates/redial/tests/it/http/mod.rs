@@ -6,6 +6,7 @@ mod grpc;
 mod hedge;
 mod instances;
 mod layer;
+mod park;
 mod reload;
 mod replay;
 mod replay_memory;

@@ -7,6 +7,7 @@ mod otel;
 mod otel_grpc;
 mod otel_http;
 mod otlp;
+mod park;
 mod publish;
 pub(crate) mod scrape;
 mod snapshot;

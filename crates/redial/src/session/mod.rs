@@ -1,22 +1,26 @@
 //! The runners differ in how they send and wait; everything else that a call needs around the engine is here.
 //! A call that takes the [fast path](crate::fast) and succeeds needs no session.
 
+#[cfg(feature = "tokio")]
+mod hedge;
+mod park;
+
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-#[cfg(feature = "tokio")]
-use redial_core::NEVER;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
+use redial_core::{Call, Context, NEVER, Nanos, Permit, Stop, Verdict, nanos};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
-use crate::error::{Error, ErrorInner};
+use crate::error::{Ending, Error, ErrorInner};
+use crate::park::ParkLimit;
 use crate::retry::Retry;
 use crate::spans::{Current, Trace};
 use crate::{entropy, inbound, testing, thread_state};
+use park::Hold;
 
 /// A call in progress, which borrows its [`Retry`] or owns one. Dropping it gives back what it holds.
 pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
@@ -35,6 +39,7 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated whatever the outcome, if the runner knows of a reason.
     pub(crate) barred: Option<Stop>,
+    hold: Hold,
     trace: Trace,
     /// The call's number if it is observed, else 0.
     number: u64,
@@ -114,6 +119,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             previous,
             pending,
             barred,
+            hold: Hold::default(),
             trace,
             number,
             kind,
@@ -201,9 +207,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let now = K::now();
         self.trace.ended(permit.number, &outcome, now);
         let outcome = self.with_pending(outcome, now);
-        let cx = limited(self.retry.borrow(), self.number, self.barred);
+        let mut cx = limited(self.retry.borrow(), self.number, self.barred);
+        let place = ParkLimit::enter(self.retry.borrow().park_limit.as_ref());
+        // Without a deadline, a call could be held forever.
+        if place.is_some() && testing::cap().is_none() && self.call.deadline() != NEVER {
+            cx.request.park = K::MOST_PARKED;
+        }
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
+        if self.call.is_parked() {
+            self.hold.begin(place, now);
+            self.trace.parked();
+        }
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(nanos(hint.after()))));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
         match verdict {
@@ -231,9 +246,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     fn error<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         self.trace.stopped(reason);
         inbound::gave_up(reason, self.call.attempts());
-        let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
-        let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
-        ErrorInner { reason, attempts, elapsed, failure, cause }.into()
+        let (now, retry, failure) = (K::now(), self.retry.borrow(), self.previous);
+        let dry = failure.filter(|_| reason == Stop::Budget);
+        let ending = Ending {
+            reason,
+            attempts: self.call.attempts(),
+            most: retry.policy().attempts(),
+            elapsed: Duration::from_nanos(now.saturating_sub(self.started)),
+            parked: self.hold.total(now),
+            failure,
+            price: dry.and_then(|failure| retry.guards().price(failure.class)),
+        };
+        ErrorInner { ending, cause: cause.take() }.into()
     }
 
     /// Ends the call, unless it is over, and abandons what is in flight: it is no longer wanted.
@@ -260,59 +284,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn cancel<E>(&mut self, cause: &mut Option<E>) -> Error<E> {
         self.give_back();
         self.error(Stop::Cancelled, cause)
-    }
-}
-
-/// For a runner that can have several attempts in flight.
-#[cfg(feature = "tokio")]
-impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
-    pub(crate) fn retry(&self) -> &Retry<C> {
-        self.retry.borrow()
-    }
-
-    /// When the attempt that is settled next is cut off.
-    pub(crate) fn expires(&self) -> Nanos {
-        self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
-    }
-
-    /// Whether the attempt that is settled next is cut off by now.
-    #[cold]
-    pub(crate) fn is_expired(&self) -> bool {
-        self.expires() <= K::now()
-    }
-
-    /// When a hedge beside the attempt that is settled next is due.
-    pub(crate) fn hedge_at(&self) -> Nanos {
-        let cx = limited(self.retry(), self.number, self.barred);
-        self.permit.as_ref().map_or(NEVER, |permit| self.call.hedge_at(&cx, permit.started))
-    }
-
-    /// When the attempt that is settled next is cut off or, if others can be `beside` it, a hedge is due.
-    pub(crate) fn until(&self, beside: bool) -> Nanos {
-        self.expires().min(if beside { self.hedge_at() } else { NEVER })
-    }
-
-    /// Puts the attempt that would be settled next beside the others.
-    pub(crate) fn put_aside(&mut self) {
-        self.others.extend(self.permit.take());
-    }
-
-    /// The attempts that were put aside.
-    pub(crate) fn others(&self) -> &[Permit] {
-        &self.others
-    }
-
-    /// This one of them is settled next.
-    pub(crate) fn pick(&mut self, place: usize) {
-        self.permit = Some(self.others.remove(place));
-    }
-
-    /// Requests an attempt beside those that were put aside. `Err` is when to ask again.
-    pub(crate) fn hedge(&mut self) -> Result<Attempt, Nanos> {
-        let newest = self.others.last().map_or(self.started, |permit| permit.started);
-        let cx = limited(self.retry.borrow(), self.number, self.barred);
-        let permit = self.call.hedge(&cx, newest, K::now()).map_err(|refused| refused.again)?;
-        Ok(self.sent(permit))
     }
 }
 

@@ -1,0 +1,134 @@
+//! Requests that wait until their upstream is back.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use redial_policy::file::{AccessLog, Address};
+use redial_proxy::Proxy;
+
+use crate::access::logged;
+use crate::admin::{page, with_table};
+use crate::kit::{GET, OK, PATIENCE, Running, Upstream, Wire, file, port};
+
+const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy";
+
+/// A policy that parks.
+const HOLD: &str = "policy = \"hold\"\n[policy.hold]\npark = {}\ndeadline = \"1m\"\n";
+
+/// The same without a token: requests are parked until something has succeeded often enough, or until their deadline.
+const DRY: &str = "policy = \"dry\"\n[policy.dry]\npark = {}\ndeadline = \"1m\"\nbudget = { tokens = { capacity = 200, cost = 20, opening = 0 } }\n";
+
+/// Of a first request whose attempts time out.
+const FIRST: &str = "policy = \"first\"\n[policy.first]\npark = {}\nattempt_timeout = \"300ms\"\nbudget = { tokens = { capacity = 200, cost = 20 } }\n";
+
+#[test]
+fn a_response_after_a_wait_says_how_long_it_was() {
+    let upstream = Upstream::in_turn(&[BUSY, OK]);
+    let (proxy, lines) = logged(AccessLog::Text, upstream.port, HOLD);
+    let response = proxy.ask(GET);
+    assert_eq!(response.status(), 200);
+    let parked = response.get("redial-parked").unwrap();
+    let seconds: f64 = parked.parse().unwrap();
+    assert!(seconds > 0.0, "{parked}");
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains(&format!(" attempts=2 parked={parked}s ")), "{line}");
+}
+
+#[test]
+fn a_first_request_that_times_out_twice_succeeds() {
+    let upstream = Upstream::new(|accepted| {
+        accepted.request();
+        match accepted.number {
+            0 | 1 => drop(accepted.wire.rest()),
+            _ => accepted.respond(OK),
+        }
+    });
+    let proxy = Running::before(&upstream, FIRST);
+    assert_eq!((proxy.ask(GET).status(), upstream.connections()), (200, 3));
+}
+
+#[test]
+fn a_response_without_a_wait_does_not_mention_one() {
+    let upstream = Upstream::always(OK);
+    let (proxy, lines) = logged(AccessLog::Json, upstream.port, HOLD);
+    assert_eq!(proxy.ask(GET).get("redial-parked"), None);
+    let line = lines.recv_timeout(PATIENCE).unwrap();
+    assert!(line.contains("\"parked_ms\":null"), "{line}");
+}
+
+/// The number of parked requests.
+fn await_parked(admin: u16, count: u32) {
+    let deadline = Instant::now() + PATIENCE;
+    while !page(admin, "/budgets").contains(&format!("\"parked\": {count},")) {
+        assert!(Instant::now() < deadline, "{}", page(admin, "/budgets"));
+    }
+}
+
+#[test]
+fn a_caller_that_leaves_gives_its_place_back() {
+    let upstream = Upstream::always(BUSY);
+    let (proxy, admin) = with_table(&upstream, DRY);
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    await_parked(admin, 1);
+    let metrics = page(admin, "/metrics");
+    for name in ["redial_parked{upstream=\"app\"}", "redial_parked_seconds_count{upstream=\"app\"}"]
+    {
+        assert!(metrics.contains(name), "{metrics}");
+    }
+    drop(caller);
+    await_parked(admin, 0);
+}
+
+#[test]
+fn one_limit_counts_the_requests_of_all_upstreams() {
+    let upstream = Upstream::always(BUSY);
+    let to = format!("to = \"http://127.0.0.1:{}\"\npolicy = \"dry\"\n", upstream.port);
+    let (_, policy) = DRY.split_once('\n').unwrap();
+    let mut file =
+        file(&format!("[proxy]\nparked = 1\n[upstream.app]\n{to}[upstream.other]\n{to}{policy}"));
+    file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
+    let proxy = Proxy::start(&file).unwrap();
+    let Some(Address::Tcp(admin)) = proxy.admin() else { panic!("no admin address") };
+    let mut waiting = Wire::connect(port(&proxy, "app"));
+    waiting.send(GET);
+    await_parked(admin.port(), 1);
+    let mut refused = Wire::connect(port(&proxy, "other"));
+    refused.send(GET);
+    let response = refused.response();
+    assert_eq!((response.status(), response.get("redial-stop")), (503, Some("budget")));
+    assert_eq!(response.get("redial-parked"), None);
+}
+
+#[test]
+fn the_answer_at_the_deadline_is_the_last_response() {
+    let upstream = Upstream::always(BUSY);
+    let proxy = Running::before(&upstream, &DRY.replace("1m", "300ms"));
+    let response = proxy.ask(GET);
+    assert_eq!((response.status(), upstream.requests().len()), (503, 1));
+    assert!(response.get("redial-parked").is_some(), "{response:?}");
+}
+
+/// The upstream fails only after the file has been replaced, so that the retry is made after that.
+#[test]
+fn a_reload_leads_parked_requests_to_the_new_endpoints() {
+    let (reloaded, has_reloaded) = channel::<()>();
+    let has_reloaded = Mutex::new(has_reloaded);
+    let old = Upstream::new(move |accepted| {
+        accepted.request();
+        accepted.tell("received");
+        has_reloaded.lock().unwrap().recv().unwrap();
+        accepted.respond(BUSY);
+    });
+    let new = Upstream::always(OK);
+    let proxy = Running::before(&old, HOLD);
+    let mut caller = proxy.connect();
+    caller.send(GET);
+    assert_eq!(old.event(), "received");
+    let next = format!("[upstream.app]\nto = \"http://127.0.0.1:{}\"\n", new.port);
+    proxy.proxy.reload(&file(&next)).unwrap();
+    reloaded.send(()).unwrap();
+    assert_eq!(caller.response().status(), 200);
+    assert_eq!((old.requests().len(), new.requests().len()), (1, 1));
+}

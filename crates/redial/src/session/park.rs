@@ -1,0 +1,122 @@
+//! A parked call waits for its turn, which the engine decides. The runners differ in how they are woken.
+
+use std::borrow::Borrow;
+#[cfg(feature = "tokio")]
+use std::future::poll_fn;
+#[cfg(feature = "tokio")]
+use std::pin::pin;
+use std::task::Waker;
+#[cfg(feature = "tokio")]
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use redial_core::{Nanos, Turn};
+
+use super::{Session, limited};
+use crate::clock::Clock;
+#[cfg(feature = "tokio")]
+use crate::clock::Tokio;
+use crate::error::Error;
+use crate::park::Place;
+use crate::retry::Retry;
+#[cfg(feature = "tokio")]
+use crate::run::timer;
+
+/// How long a call was parked. It allocates when the call parks.
+#[derive(Default)]
+pub(super) struct Hold(Option<Box<Times>>);
+
+#[derive(Default)]
+struct Times {
+    /// Without the present time.
+    before: Nanos,
+    /// When it parked, if it is parked now.
+    since: Option<Nanos>,
+    place: Option<Place>,
+}
+
+impl Hold {
+    #[cold]
+    pub(super) fn begin(&mut self, place: Option<Place>, now: Nanos) {
+        let times = self.0.get_or_insert_default();
+        (times.since, times.place) = (Some(now), place);
+    }
+
+    fn end(&mut self, now: Nanos) {
+        let before = self.nanos(now);
+        if let Some(times) = &mut self.0 {
+            **times = Times { before, ..Times::default() };
+        }
+    }
+
+    fn nanos(&self, now: Nanos) -> Nanos {
+        let Some(times) = &self.0 else { return 0 };
+        times.before + times.since.map_or(0, |since| now.saturating_sub(since))
+    }
+
+    pub(super) fn total(&self, now: Nanos) -> Duration {
+        Duration::from_nanos(self.nanos(now))
+    }
+}
+
+impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
+    /// Whether the call has to wait for its [turn](Self::ask) before the next attempt.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.call.is_parked()
+    }
+
+    /// Asks for the turn of a parked call. Returns when to ask again, if `waker` is not woken before, and `None` when the
+    /// call may go on.
+    #[cold]
+    pub(crate) fn ask<E>(
+        &mut self,
+        waker: &Waker,
+        cause: &mut Option<E>,
+    ) -> Result<Option<Nanos>, Error<E>> {
+        let now = K::now();
+        let cx = limited(self.retry.borrow(), self.number, self.barred);
+        match self.call.unpark(&cx, waker, now) {
+            Turn::Wait(until) => Ok(Some(until)),
+            Turn::Stop(reason) => Err(self.error(reason, cause)),
+            Turn::Go => {
+                self.hold.end(now);
+                self.trace.released(self.hold.total(now));
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(feature = "http-client")]
+impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
+    /// For how long the call has been parked.
+    pub(crate) fn parked(&self) -> Duration {
+        self.hold.total(K::now())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<R: Borrow<Retry<C>>, C> Session<R, C, Tokio> {
+    /// Waits for the turn of the call, if it is parked.
+    pub(crate) async fn turn<E>(&mut self, cause: &mut Option<E>) -> Result<(), Error<E>> {
+        if !self.is_parked() {
+            return Ok(());
+        }
+        let (mut sleep, mut at) = (pin!(None), None);
+        poll_fn(|cx| {
+            loop {
+                let until = self.ask(cx.waker(), cause)?;
+                let Some(until) = until else { return Poll::Ready(Ok(())) };
+                if at != Some(until) {
+                    sleep.set(timer(until));
+                    at = Some(until);
+                }
+                match sleep.as_mut().as_pin_mut() {
+                    Some(sleep) => ready!(sleep.poll(cx)),
+                    None => return Poll::Pending,
+                }
+            }
+        })
+        .await
+    }
+}
