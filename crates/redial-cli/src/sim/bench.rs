@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use redial_core::Preset;
-use redial_sim::bench::{Cell, Plan, bench, outages, random_cells};
+use redial_sim::bench::{Cell, Plan, bench, high_traffic_cells, outages, random_cells};
 use redial_sim::peers::Peer;
 use redial_sim::report::BenchReport;
 use redial_sim::scenario::{Problem, Set};
@@ -56,8 +56,8 @@ fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
     };
     let sets = args.sets.iter().map(|set| Set::read(set)).collect::<Result<Vec<_>, _>>();
     let sets = sets.map_err(wrong("--set"))?;
-    match (&args.scenario, args.random) {
-        (Some(name), _) => {
+    match &args.scenario {
+        Some(name) => {
             let text = source(name)?;
             let scenario = Scenario::read(&text, &sets).map_err(wrong(name))?;
             let sets = args.sets.iter().map(|set| format!("# --set {set}\n"));
@@ -65,11 +65,18 @@ fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
             Cell::of(name, "scenario", &scenario, &text)
                 .map_err(|why| Failed::input(name, format!("has no cells: {why}")))
         }
-        (None, _) if !sets.is_empty() => {
-            Err(Failed::input("--set", "needs the name of one scenario"))
+        None if !sets.is_empty() => Err(Failed::input("--set", "needs the name of one scenario")),
+        None if args.random.is_none() && args.high_traffic.is_none() => {
+            Cell::built_in().map_err(wrong("--bench"))
         }
-        (None, Some(count)) => random_cells(count, args.seed).map_err(wrong("--random")),
-        (None, None) => Cell::built_in().map_err(wrong("--bench")),
+        None => {
+            let count = |count: Option<u32>| count.unwrap_or(0);
+            let random = random_cells(count(args.random), args.seed);
+            let high = high_traffic_cells(count(args.high_traffic), args.seed);
+            let mut cells = random.map_err(wrong("--random"))?;
+            cells.extend(high.map_err(wrong("--high-traffic"))?);
+            Ok(cells)
+        }
     }
 }
 
@@ -100,8 +107,8 @@ fn command(args: &Args, runs: u32) -> String {
     let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
     args.sets.iter().for_each(|set| flag("set", set));
     args.policies.iter().for_each(|policy| flag("policy", policy));
-    if let Some(count) = args.random {
-        flag("random", &count.to_string());
+    for (name, count) in [("random", args.random), ("high-traffic", args.high_traffic)] {
+        count.iter().for_each(|count| flag(name, &count.to_string()));
     }
     flag("seed", &args.seed.to_string());
     flag("runs", &runs.to_string());

@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// With --bench: in this many random scenarios, which the seed determines
     #[arg(long, value_name = "N", requires = "bench", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     random: Option<u32>,
+    /// With --bench: in this many random scenarios in which every process has much traffic; with --random, beside those
+    #[arg(long, value_name = "N", requires = "bench", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    high_traffic: Option<u32>,
     /// With --bench: print the results of every cell too
     #[arg(long, requires = "bench")]
     cells: bool,

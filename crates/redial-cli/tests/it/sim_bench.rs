@@ -67,15 +67,15 @@ fn a_scenario_has_six_cells_and_two_comparators() {
         let mine = mine.iter().find(|it| it["policy"] == "mine").unwrap();
         assert!(mine["attempts_per_call"].as_f64().unwrap() > 1.0, "{mine:#}");
         let bars = report["bars"].as_array().unwrap();
-        let bar = |what: &str| {
-            let is_it = |bar: &&serde_json::Value| bar["group"] == "timeout" && bar["what"] == what;
-            bars.iter().find(is_it).unwrap()
-        };
-        assert_eq!((bars.len(), &bars[0]["policy"]), (12, &"mine".into()), "no peers, no outages");
-        assert_eq!(bar("p95 regret")["value"], mine["whole_run_p95_regret"]);
-        assert_eq!(bar("p95 regret")["at_risk"], mine["p95_regret"]);
-        assert_eq!(bar("attempts per call")["value"], mine["attempts_per_call"]);
-        assert_eq!(bar("attempts per call")["limit"], 1.06);
+        let names = bars.iter().map(|bar| (bar["group"].as_str(), bar["what"].as_str()));
+        let each = |group| (Some(group), Some("own collapses"));
+        let groups = ["scenario, deadline", "scenario, timeout"].map(each);
+        assert_eq!(names.collect::<Vec<_>>(), groups, "no peers, no outages");
+        assert_eq!((&bars[0]["policy"], &bars[0]["limit"]), (&"mine".into(), &0.0.into()));
+        assert_eq!((&bars[0]["bound"], &bars[0]["unit"]), (&"at most".into(), &"cells".into()));
+        assert_eq!((&mine["suite"], &cells[0]["suite"]), (&"scenario".into(), &"scenario".into()));
+        assert!(medium["policies"][0]["failure_ms"].is_number(), "{medium:#}");
+        assert!(mine["open"].as_f64().unwrap() >= 1.0, "{mine:#}");
         assert_eq!(report["outages"], serde_json::json!([]));
         assert_eq!(json(&args), report, "the same seed gives the same result");
     });
@@ -105,18 +105,33 @@ fn the_tables_name_every_policy_and_every_cell() {
 #[test]
 fn random_scenarios_follow_from_the_seed() {
     let of = |seed: &str| {
-        let args = ["sim", "--bench", "--random", "2", "--runs", "1", "--policy", "standard"];
-        json(&[&args[..], &["--seed", seed, "--json"]].concat())
+        let args = ["sim", "--bench", "--random", "2", "--high-traffic", "1", "--runs", "1"];
+        json(&[&args[..], &["--policy", "standard", "--seed", seed, "--json"]].concat())
     };
     let report = of("7");
-    assert_eq!(report["cells"].as_array().unwrap().len(), 4);
-    let attempts = |outage: usize, of: &str| &report["outages"][outage]["attempts_per_call"][of];
-    assert_eq!(attempts(5, "no-retry"), 1.0);
+    let cells = report["cells"].as_array().unwrap();
+    let suites: Vec<_> = cells.iter().map(|cell| cell["suite"].as_str().unwrap()).collect();
+    assert_eq!(suites, [["random"; 4].as_slice(), &["high traffic"; 2]].concat());
+    let rows = report["policies_deadline"].as_array().unwrap();
+    let rows: Vec<_> = rows.iter().map(|row| (&row["suite"], &row["cells"])).collect();
+    assert_eq!(rows.len(), 6, "the oracle too");
+    assert_eq!(
+        (rows[0], rows[3]),
+        ((&"random".into(), &2.into()), (&"high traffic".into(), &1.into()))
+    );
     let bars = report["bars"].as_array().unwrap();
-    let (limited, many) = (&bars[bars.len() - 2], &bars[bars.len() - 1]);
-    assert_eq!((&limited["group"], &limited["limit"]), (&"outage".into(), &1.2.into()));
-    assert_eq!(&limited["value"], attempts(4, "standard"));
-    assert_eq!((&many["value"], &many["kept"]), (attempts(5, "standard"), &().into()));
+    let bar = |what: &str| bars.iter().find(|bar| bar["what"] == what).unwrap();
+    for (outage, what, limit) in [
+        (0, "attempts per call, 503, 10 clients", Some(1.01)),
+        (8, "attempts per call, hanging, 100,000 clients", None),
+        (15, "success, blip", Some(0.999)),
+    ] {
+        let (outage, bar) = (&report["outages"][outage], bar(what));
+        assert_eq!((&outage["what"], &bar["group"]), (&what.into(), &"outage".into()));
+        assert_eq!((&bar["value"], &bar["limit"]), (&outage["values"]["standard"], &limit.into()));
+        assert_eq!(bar["kept"].is_null(), limit.is_none(), "{bar:#}");
+    }
+    assert_eq!(report["outages"][0]["values"]["no-retry"], 1.0);
     assert_eq!(report, of("7"));
     assert_ne!(report["cells"][0]["scenario"], of("8")["cells"][0]["scenario"]);
 }
@@ -126,7 +141,9 @@ fn impossible_requests_are_refused() {
     for (args, says) in [
         (&["sim", "--bench", "--set", "rate=5"][..], "needs the name of one scenario"),
         (&["sim", "blip", "--bench", "--random", "3"][..], "--random"),
+        (&["sim", "blip", "--bench", "--high-traffic", "3"][..], "--high-traffic"),
         (&["sim", "--random", "3"][..], "--bench"),
+        (&["sim", "--high-traffic", "3"][..], "--bench"),
         (&["sim", "blip", "--bench", "--sweep", "load=0.1,0.2"][..], "--sweep"),
         (&["sim", "--bench", "--policy", "nonsense"][..], "nonsense"),
         (&["sim", "nowhere", "--bench"][..], "nowhere"),

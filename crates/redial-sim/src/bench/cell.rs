@@ -12,7 +12,7 @@ const SHORTEST_REQUEST: f64 = 10e6;
 const TIMEOUTS_PER_DEADLINE: u32 = 5;
 
 /// The most calls of a run: larger scenarios are run as a scale model.
-const MOST_CALLS: f64 = 120_000.0;
+pub(super) const MOST_CALLS: f64 = 120_000.0;
 
 /// The most attempts of a call. A loop without an end and with hardly any wait makes as many until the deadline, evenly
 /// spaced, because a run of it would not end.
@@ -27,6 +27,8 @@ pub struct Cell {
     pub name: String,
     /// What goes wrong, in a word.
     pub kind: &'static str,
+    /// The cells with which it is compared.
+    pub suite: Suite,
     /// The scenario.
     pub scenario: Scenario,
     /// Its file.
@@ -35,6 +37,19 @@ pub struct Cell {
     pub deadline: Duration,
     /// How long they wait for an attempt; `None` if only the deadline ends it.
     pub timeout: Option<Duration>,
+}
+
+/// Where cells come from. Figures of different suites are never averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// The built-in scenarios.
+    BuiltIn,
+    /// Random scenarios; most processes make few calls.
+    Random,
+    /// Random scenarios in which every process has much traffic.
+    HighTraffic,
+    /// A scenario that the user has named.
+    Named,
 }
 
 /// What ends an attempt.
@@ -55,6 +70,21 @@ pub enum Patience {
     Medium,
     /// 500 times.
     Long,
+}
+
+impl Suite {
+    /// All of them, in the order of the reports.
+    pub const ALL: [Self; 4] = [Self::BuiltIn, Self::Random, Self::HighTraffic, Self::Named];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Random => "random",
+            Self::HighTraffic => "high traffic",
+            Self::Named => "scenario",
+        }
+    }
 }
 
 impl Family {
@@ -117,6 +147,7 @@ impl Cell {
             Self {
                 name: format!("{name} {}", patience.name()),
                 kind,
+                suite: Suite::Named,
                 scenario: scenario.clone(),
                 text: text.to_owned(),
                 deadline,
@@ -145,7 +176,8 @@ impl Cell {
         let mut cells = Vec::new();
         for it in BUILT_IN.iter().filter(|it| it.name != NOT_RANKED) {
             let scenario = it.read(&[])?;
-            cells.extend(Self::of(it.name, it.name, &scenario, it.text).unwrap_or_default());
+            let own = Self::of(it.name, it.name, &scenario, it.text).unwrap_or_default();
+            cells.extend(own.into_iter().map(|cell| Self { suite: Suite::BuiltIn, ..cell }));
         }
         Ok(cells)
     }

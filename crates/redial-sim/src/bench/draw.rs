@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redial_core::{DurationText, Nanos, nanos};
 
-use super::cell::{Cell, Family};
+use super::cell::{Cell, Family, Suite};
 use crate::scenario::{Problem, Z99};
 use crate::{Scenario, Stream};
 
@@ -105,6 +105,7 @@ pub fn random_cells(count: u32, seed: u64) -> Result<Vec<Cell>, Problem> {
         cells.extend(Family::ALL.map(|family| Cell {
             name: format!("{name} {number}"),
             kind: name,
+            suite: Suite::Random,
             scenario: scenario.clone(),
             text: text.clone(),
             deadline: draw.deadline,
@@ -178,12 +179,11 @@ impl Draw {
     }
 
     fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.stream.unit()
+        between(&mut self.stream, low, high)
     }
 
-    /// Every order of magnitude is equally likely.
-    fn spread(&mut self, [low, high]: [f64; 2]) -> f64 {
-        low * (high / low).powf(self.stream.unit())
+    fn spread(&mut self, range: [f64; 2]) -> f64 {
+        spread(&mut self.stream, range)
     }
 
     fn whole(&mut self, low: f64, high: f64) -> u32 {
@@ -217,11 +217,7 @@ impl Draw {
             let times = self.between(8.0, 40.0);
             return lognormal(mean, times);
         }
-        match self.stream.between(0, 2) {
-            0 => format!("\"{}\"", time(mean)),
-            1 => format!("{{ exponential = \"{}\" }}", time(mean)),
-            _ => lognormal(mean, 4.0),
-        }
+        service_time(&mut self.stream, mean)
     }
 
     fn text(&mut self, name: &str, trouble: &str) -> String {
@@ -270,7 +266,25 @@ impl Draw {
     }
 }
 
-fn whole_ms(ms: f64) -> Duration {
+pub(super) fn between(stream: &mut Stream, low: f64, high: f64) -> f64 {
+    low + (high - low) * stream.unit()
+}
+
+/// Every order of magnitude is equally likely.
+pub(super) fn spread(stream: &mut Stream, [low, high]: [f64; 2]) -> f64 {
+    low * (high / low).powf(stream.unit())
+}
+
+/// One of three distributions with this mean, in milliseconds.
+pub(super) fn service_time(stream: &mut Stream, mean: f64) -> String {
+    match stream.between(0, 2) {
+        0 => format!("\"{}\"", time(mean)),
+        1 => format!("{{ exponential = \"{}\" }}", time(mean)),
+        _ => lognormal(mean, 4.0),
+    }
+}
+
+pub(super) fn whole_ms(ms: f64) -> Duration {
     Duration::from_millis((ms.round() as u64).max(1))
 }
 

@@ -11,21 +11,24 @@
 //!      ──> the policies that are compared ──────────┘
 //! ```
 //!
-//! Beside the cells there are [`outages`], in which only attempts are counted. [`bars`] are what a default should keep.
+//! Cells come in suites, which are never averaged: the built-in scenarios, random ones, and random ones with high traffic.
+//! Beside the cells there are [`outages`], of each of which a figure is read. [`bars`] are what a default should keep.
 
 mod bars;
 mod candidates;
 mod cell;
 mod draw;
+mod high_traffic;
 mod outage;
 mod rank;
 mod run;
 mod score;
 
-pub use bars::{Bar, Unit, bars, judged};
+pub use bars::{Bar, Bound, Unit, bars, judged};
 pub use candidates::candidates;
-pub use cell::{Cell, Family, Patience};
+pub use cell::{Cell, Family, Patience, Suite};
 pub use draw::random_cells;
+pub use high_traffic::high_traffic_cells;
 pub use outage::{Outage, outages};
 pub use rank::{Figures, Ranking, rank};
 pub use run::{CellResult, Entry, Plan, bench};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{Cell, Family};
+use super::cell::Cell;
 use super::run::{CellResult, Entry};
 use super::score::{Mean, Measure};
 use crate::measure::Share;
@@ -10,7 +10,7 @@ use crate::measure::Share;
 /// A policy loses to one attempt where its loss is higher by more than this.
 const POINT: f64 = 0.01;
 
-/// A policy in all cells of a family, or in all cells.
+/// A policy in all cells of a suite, or in those of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// The policy.
@@ -29,6 +29,16 @@ pub struct Ranking {
     pub worst_load: f64,
     /// Attempts ÷ calls of a whole run, the mean over the cells.
     pub attempts_per_call: f64,
+    /// The peak, the mean over the cells.
+    pub peak: f64,
+    /// The highest peak of any cell.
+    pub worst_peak: f64,
+    /// The time to failure in milliseconds, the mean over the cells in which calls failed; `None` if none failed.
+    pub failure_ms: Option<f64>,
+    /// The most calls in progress at the same time, the mean over the cells.
+    pub open: f64,
+    /// The most calls in progress at the same time in any cell.
+    pub most_open: f64,
     /// The share of runs that collapsed.
     pub collapse: Share,
     /// The highest share of calls of any cell whose work was done twice, though it must not be.
@@ -62,15 +72,15 @@ impl Ranking {
     }
 }
 
-/// Every policy in the cells of a family, or in all. The least mean regret by this measure first.
+/// Every policy in the wanted cells. The least mean regret by this measure first.
 pub fn rank(
     cells: &[Cell],
     results: &[CellResult],
-    family: Option<Family>,
+    wanted: impl Fn(&Cell) -> bool,
     measure: Measure,
 ) -> Vec<Ranking> {
-    let wanted = |result: &&CellResult| family.is_none_or(|it| cells[result.cell].family() == it);
-    let results: Vec<&CellResult> = results.iter().filter(wanted).collect();
+    let results: Vec<&CellResult> =
+        results.iter().filter(|result| wanted(&cells[result.cell])).collect();
     let Some(first) = results.first() else { return Vec::new() };
     let oracle = ranking("oracle", cells, &results, |result| &result.oracle);
     let mut all: Vec<Ranking> = (0..first.policies.len())
@@ -95,6 +105,9 @@ fn ranking(
     let runs = each().flat_map(|(_, scores)| &scores.0);
     let loads: Vec<f64> = each().map(|(_, scores)| scores.load()).collect();
     let attempts: Vec<f64> = each().map(|(_, scores)| scores.attempts_per_call()).collect();
+    let peaks: Vec<f64> = each().map(|(_, scores)| scores.peak()).collect();
+    let failures: Vec<f64> = each().filter_map(|(_, scores)| scores.failure_ms()).collect();
+    let open: Vec<f64> = each().map(|(_, scores)| scores.open()).collect();
     Ranking {
         name: name.to_owned(),
         cells: results.len(),
@@ -104,6 +117,11 @@ fn ranking(
         load: mean(&loads),
         worst_load: loads.into_iter().fold(0.0, f64::max),
         attempts_per_call: mean(&attempts),
+        peak: mean(&peaks),
+        worst_peak: peaks.into_iter().fold(0.0, f64::max),
+        failure_ms: (!failures.is_empty()).then(|| mean(&failures)),
+        open: mean(&open),
+        most_open: open.into_iter().fold(0.0, f64::max),
         collapse: Share::of(
             runs.clone().filter(|run| run.collapsed).count() as u32,
             runs.count() as u32,

@@ -137,7 +137,7 @@ pub(super) fn in_parallel<T: Send>(
 }
 
 /// One cell.
-pub(super) struct Bench<'a> {
+struct Bench<'a> {
     plan: &'a Plan<'a>,
     cell: &'a Cell,
     one_attempt: Subject,
@@ -147,7 +147,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
+    fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
         let no_retry = Subject::no_retry();
         let one_attempt = cell.with_patience(&no_retry).unwrap_or(no_retry);
         let usual = usual_of(&cell.scenario, &one_attempt, plan.seed);
@@ -162,13 +162,6 @@ impl<'a> Bench<'a> {
         let policies = self.subjects()?.into_iter().map(entry).collect();
         let oracle = entry(self.choose(watch));
         Ok(CellResult { cell: number, one_attempt: scores(&self.one_attempt), oracle, policies })
-    }
-
-    /// The load in trouble of each policy, by one run.
-    pub(super) fn loads(&self, watch: &Watch) -> Result<Vec<f64>, String> {
-        let troubles = self.troubles(&[0], watch);
-        let load = |subject: &Subject| self.scores(subject, &[0], &troubles, watch).load();
-        Ok(self.subjects()?.iter().map(load).collect())
     }
 
     /// The policies that are compared, with the patience of the cell.

@@ -41,8 +41,13 @@ pub struct Score {
     pub load: f64,
     /// Attempts ÷ calls of the whole run.
     pub attempts_per_call: f64,
-    /// The most attempts in a window of that time, as a multiple of the usual number.
+    /// The most attempts in a window of the run, as a multiple of the usual number. Calls that were held back during
+    /// the trouble are sent after it, so that time counts too.
     pub peak: f64,
+    /// How long calls that failed took on average, in milliseconds; `None` if none failed.
+    pub failure_ms: Option<f64>,
+    /// The most calls that were in progress at the same time.
+    pub open: u64,
     /// The 99th percentile of the latency of successful calls.
     pub p99_ms: f64,
     /// The share of all calls whose work was done twice, though it must not be.
@@ -68,11 +73,6 @@ impl Score {
             row[first.min(last)..last].to_vec()
         };
         let (attempts, calls) = (part(&series.attempts), part(&series.calls));
-        let most = attempts.iter().copied().fold(0.0, f64::max);
-        let usually = cell
-            .scenario
-            .rate()
-            .map_or_else(|| run.calls as f64, |rate| (rate * series.window_ms / 1e3).max(1.0));
         Self {
             loss: loss.max(0.0),
             failed: 1.0 - run.success,
@@ -82,7 +82,9 @@ impl Score {
                 run.amplification
             },
             attempts_per_call: run.amplification,
-            peak: most / usually,
+            peak: run.peak_ratio,
+            failure_ms: run.outcomes.failure_ms(),
+            open: run.outcomes.most_open(),
             p99_ms: run.p99_ms,
             duplicates: run.duplicates as f64 / run.calls.max(1) as f64,
             collapsed: run.collapsed,
@@ -173,6 +175,17 @@ impl Scores {
     /// The mean peak.
     pub fn peak(&self) -> f64 {
         self.mean(|score| score.peak)
+    }
+
+    /// The mean time to failure, in milliseconds, of the runs in which calls failed.
+    pub fn failure_ms(&self) -> Option<f64> {
+        let each: Vec<f64> = self.0.iter().filter_map(|score| score.failure_ms).collect();
+        (!each.is_empty()).then(|| Spread::of(each.into_iter()).mean)
+    }
+
+    /// The most calls in progress at the same time, the mean over the runs.
+    pub fn open(&self) -> f64 {
+        self.mean(|score| score.open as f64)
     }
 
     /// The mean 99th percentile of the latency of successful calls, in milliseconds.

@@ -58,6 +58,12 @@ pub struct Outcomes {
     /// Whether calls begin throughout the run.
     continues: bool,
     closed: bool,
+    /// Calls in progress, and the most of them at the same time.
+    open: u64,
+    most_open: u64,
+    /// Calls that failed, and how long they took in all, in milliseconds.
+    failed: u64,
+    failing_ms: f64,
     /// How many calls each counted one stands for.
     scale: u32,
 }
@@ -136,6 +142,10 @@ impl Outcomes {
             faults: scenario.fault_span(),
             continues: rate.is_some(),
             closed: matches!(scenario.clients.arrivals, Arrivals::Closed { .. }),
+            open: 0,
+            most_open: 0,
+            failed: 0,
+            failing_ms: 0.0,
             scale: 1,
         }
     }
@@ -159,10 +169,17 @@ impl Outcomes {
     pub(super) fn began(&mut self, now: Nanos, n: u64) {
         self.at(now).calls += n;
         self.starts.at(now).calls += n;
+        self.open += n;
+        self.most_open = self.most_open.max(self.open);
     }
 
     #[inline]
     pub(super) fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
+        self.open = self.open.saturating_sub(n);
+        if !succeeded {
+            self.failed += n;
+            self.failing_ms += now.saturating_sub(started) as f64 / 1e6 * n as f64;
+        }
         let in_time = now < self.duration;
         let good = if succeeded { n } else { 0 };
         self.starts.at(started).succeeded += good;
@@ -195,6 +212,16 @@ impl Outcomes {
             succeeded: part.iter().map(|it| it.succeeded).sum::<u64>() * u64::from(self.scale),
             seconds: (end - start) as f64 / 1e9,
         }
+    }
+
+    /// The most calls that were in progress at the same time.
+    pub fn most_open(&self) -> u64 {
+        self.most_open * u64::from(self.scale)
+    }
+
+    /// How long calls that failed took on average, in milliseconds; `None` if none failed.
+    pub fn failure_ms(&self) -> Option<f64> {
+        (self.failed > 0).then(|| self.failing_ms / self.failed as f64)
     }
 
     /// The share of the calls begun since the first fault that did not succeed.

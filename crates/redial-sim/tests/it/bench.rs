@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
-    Cell, CellResult, Entry, Family, Measure, Plan, Score, Scores, bench, candidates, random_cells,
-    rank,
+    Bound, Cell, CellResult, Entry, Family, Measure, Outage, Plan, Score, Scores, Suite, Unit,
+    bench, candidates, rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -24,7 +24,9 @@ outage = { start = "2s", duration = "1s" }
 
 fn cell(text: &str, deadline: Duration, timeout: Option<Duration>) -> Cell {
     let scenario = Scenario::read(text, &[]).unwrap();
-    Cell { name: "it".to_owned(), kind: "test", scenario, text: text.to_owned(), deadline, timeout }
+    let suite = Suite::Named;
+    let (name, text) = ("it".to_owned(), text.to_owned());
+    Cell { name, kind: "test", suite, scenario, text, deadline, timeout }
 }
 
 fn once_after(wait: Duration) -> Subject {
@@ -108,28 +110,6 @@ fn the_oracle_is_chosen_among_many_varied_policies() {
     }
 }
 
-#[test]
-fn random_scenarios_follow_from_the_seed_and_are_in_range() {
-    let cells = random_cells(68, 5).unwrap();
-    let again = random_cells(68, 5).unwrap();
-    let texts = |cells: &[Cell]| cells.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-    assert_eq!(texts(&cells), texts(&again));
-    assert_ne!(texts(&cells), texts(&random_cells(68, 6).unwrap()));
-    let kinds: BTreeSet<&str> = cells.iter().map(|cell| cell.kind).collect();
-    assert!(kinds.len() >= 15, "{kinds:?}");
-    let families = cells.iter().filter(|cell| cell.family() == Family::Timeout).count();
-    assert_eq!((cells.len(), families), (136, 68));
-    for Cell { scenario, deadline, text, .. } in &cells {
-        let ms = scenario.backend.service.mean() / 1e6;
-        assert!((4.0..260.0).contains(&ms), "{ms} {text}");
-        assert!(scenario.calls() < 25_000.0, "{} {text}", scenario.calls());
-        let times = deadline.as_secs_f64() * 1e3 / ms;
-        assert!((6.0..700.0).contains(&times), "{times} {text}");
-        let load = scenario.rate().unwrap() / scenario.backend.capacity();
-        assert!((0.25..1.0).contains(&load), "{load} {text}");
-    }
-}
-
 fn scores(losses: &[f64], collapsed: bool) -> Scores {
     let score = Score {
         loss: 0.0,
@@ -137,6 +117,8 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
         load: 1.2,
         attempts_per_call: 1.0,
         peak: 2.0,
+        failure_ms: None,
+        open: 7,
         p99_ms: 30.0,
         duplicates: 0.0,
         collapsed,
@@ -145,6 +127,8 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
         loss: *loss,
         failed: loss / 10.0,
         attempts_per_call: 1.0 + loss,
+        peak: 1.0 + loss,
+        failure_ms: (*loss > 0.4).then_some(loss * 100.0),
         ..score
     };
     Scores(losses.iter().map(of).collect())
@@ -175,7 +159,7 @@ fn results() -> Vec<CellResult> {
 #[test]
 fn regret_and_capture_follow_their_formulas() {
     let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
-    let all = rank(&cells, &results, None, Measure::AtRisk);
+    let all = rank(&cells, &results, |_| true, Measure::AtRisk);
     let of = |name: &str| all.iter().find(|it| it.name == name).unwrap();
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
     let eager = of("eager");
@@ -189,6 +173,11 @@ fn regret_and_capture_follow_their_formulas() {
     }
     near(eager.mean_capture.unwrap(), 0.25 / 0.30);
     near(eager.attempts_per_call, (1.06 + 1.7) / 2.0);
+    near(eager.peak, (1.06 + 1.7) / 2.0);
+    near(eager.worst_peak, 1.7);
+    near(eager.failure_ms.unwrap(), 70.0);
+    assert_eq!(of("shy").failure_ms, None, "cells without failed calls do not count");
+    assert_eq!((eager.open, eager.most_open), (7.0, 7.0));
     assert_eq!(eager.own_collapses, 1);
     near(eager.collapse.value, 0.5);
     let shy = of("shy");
@@ -204,7 +193,7 @@ fn regret_and_capture_follow_their_formulas() {
         all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
         ["oracle", "shy", "eager"]
     );
-    assert_eq!(rank(&cells, &results, Some(Family::Timeout), Measure::AtRisk)[0].name, "shy");
+    assert_eq!(rank(&cells, &results, |it| it.timeout.is_some(), Measure::AtRisk)[0].name, "shy");
 }
 
 #[test]
@@ -230,14 +219,66 @@ fn reports_show_policies_and_cells() {
     let (heads, rows) = report.cells();
     assert_eq!(heads.len(), rows[0].len());
     assert_eq!(rows[1][1..6], ["50ms, attempts 9ms", "10.0", "13.0", "70.0 ✗", "9.0"]);
-    let of = |by| report.table(None, by).rows.remove(1);
+    let of = |by| report.table(Suite::Named, None, by).rows.remove(1);
     assert_eq!(of(Measure::AtRisk)[..4], ["shy", "9.5 ±0.0", "19.0", "19.0"]);
     assert_eq!(of(Measure::WholeRun)[..5], ["shy", "0.9 ±0.0", "1.9", "1.9", "it, deadline"]);
-    assert_eq!(report.table(Some(Family::Deadline), Measure::AtRisk).rows[1][4], "it");
+    assert_eq!(
+        report.table(Suite::Named, Some(Family::Deadline), Measure::AtRisk).rows[1][4],
+        "it"
+    );
     assert_eq!(report.bar_table(), None, "neither is the default");
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
     assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");
+}
+
+#[test]
+fn suites_have_tables_of_their_own() {
+    let named = cell(OUTAGE, MS(50), None);
+    let cells = [
+        Cell { suite: Suite::Random, ..named.clone() },
+        Cell { suite: Suite::HighTraffic, ..named },
+    ];
+    let subjects = ["standard", "shy"].map(|name| Subject::new(name, Policy::standard()).unwrap());
+    let plan =
+        Plan { cells: &cells, outages: true, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
+    let outage = |what: &str, unit, bound, value| {
+        let (what, column) = (what.to_owned(), ["some", "thing"]);
+        Outage { what, column, unit, bound, values: vec![value, value] }
+    };
+    let mut results = results();
+    for result in &mut results {
+        result.policies[0].name = "standard".to_owned();
+    }
+    let outages = vec![
+        outage("long", Unit::Milliseconds, Some(Bound::AtMost(300.0)), 1_500.0),
+        outage("short", Unit::Success, Some(Bound::AtLeast(0.999)), 0.9995),
+    ];
+    let command = "redial sim --bench";
+    let report = BenchReport { plan, results, outages, command, wall_ms: 1.0 };
+    let tables = report.tables();
+    let titles: Vec<&str> = tables.iter().map(|(title, _)| title.as_str()).collect();
+    let high = titles.iter().filter(|title| title.starts_with("High traffic. "));
+    assert_eq!((titles.len(), high.count()), (14, 6), "{titles:#?}");
+    let (heads, rows) = {
+        let table = &tables.iter().find(|(title, _)| title.starts_with("High")).unwrap().1;
+        (table.columns.iter().map(|it| it.name.join(" ")).collect::<Vec<_>>(), &table.rows)
+    };
+    let value = |head: &str| {
+        let row = rows.iter().find(|row| row[0] == "standard").unwrap();
+        &row[heads.iter().position(|it| it == head).unwrap()]
+    };
+    assert_eq!(value("mean regret"), "6.0 ±0.0", "only the second cell: {heads:?}");
+    assert_eq!((value("mean peak"), value("time to failure")), (&"1.70".into(), &"70 ms".into()));
+    assert_eq!((value("calls open"), value("most open")), (&"7".into(), &"7".into()));
+    let (_, bars) = report.bar_table().unwrap();
+    let row = |what: &str| bars.rows.iter().find(|row| row[0] == what).unwrap()[1..4].to_vec();
+    assert_eq!(row("high traffic: mean peak"), ["1.700", "≤ 1.600", "no"]);
+    assert_eq!(row("random, deadline: mean regret"), ["0.50", "≤ 0.45", "no"]);
+    assert_eq!(row("outage: long"), ["1.5 s", "≤ 300 ms", "no"]);
+    assert_eq!(row("outage: short"), ["99.95 %", "≥ 99.90 %", "yes"]);
+    assert!(bars.rows.iter().all(|row| !row[0].starts_with("built-in")), "{:#?}", bars.rows);
+    assert_eq!(report.svg().matches("class=\"name\"").count(), 7, "a title and six panels");
 }
 
 #[test]
@@ -270,6 +311,19 @@ outage = { start = "5s", duration = "10s" }
             entry.scores.loss()
         );
     }
+}
+
+/// Two attempts half a second apart, and a second of outage at a call every millisecond.
+#[test]
+fn failed_calls_have_a_time_and_open_calls_are_counted() {
+    let subjects = [Subject::no_retry(), once_after(MS(500))];
+    let result = result(&cell(OUTAGE, MS(2000), None), &subjects, 1);
+    let [one, twice] = [0, 1].map(|place| &result.policies[place].scores);
+    assert_eq!((one.failure_ms(), one.open()), (Some(0.0), 1.0));
+    assert_eq!(twice.failure_ms(), Some(500.0), "both attempts fail at once");
+    assert!((500.0..=503.0).contains(&twice.open()), "{}", twice.open());
+    assert!((twice.peak() - 2.0).abs() < 0.05, "first attempts and retries: {}", twice.peak());
+    assert_eq!(one.peak(), 1.0);
 }
 
 /// One attempt with a timeout fails often even when nothing is wrong. The trouble is over when it is as good as that.

@@ -6,6 +6,7 @@ mod bench;
 mod clients;
 mod cohort;
 mod contention;
+mod draws;
 mod earned;
 mod exact;
 mod explain;

@@ -2,44 +2,45 @@
 
 use super::BenchReport;
 use crate::Subject;
-use crate::bench::{Bar, Family, Measure, Unit, bars, judged};
-use crate::report::number::ratio;
+use crate::bench::{Bar, Bound, Family, Measure, Unit, bars, judged};
+use crate::report::number::{milliseconds, percent};
 use crate::report::{Column, Table};
 
 const COLUMNS: [[&str; 2]; 5] =
-    [["", "bar"], ["", "value"], ["", "at most"], ["", "kept"], ["calls", "at risk"]];
+    [["", "bar"], ["", "value"], ["", "limit"], ["", "kept"], ["calls", "at risk"]];
 
 impl BenchReport<'_> {
     /// The policy that is judged, and its bars; none if it is not clear which policy is meant.
     pub fn bars(&self) -> (&str, Vec<Bar>) {
         let Some(place) = judged(self.plan.subjects) else { return ("", Vec::new()) };
         let name = &self.plan.subjects[place].name;
-        let of_family = |family| {
-            let rankings = self.ranking(Some(family), Measure::WholeRun);
-            bars(family, &rankings, name)
+        let families = [Some(Family::Deadline), Some(Family::Timeout), None];
+        let of_suite = |suite| {
+            families.into_iter().flat_map(move |family| {
+                bars(suite, family, &self.ranking(suite, family, Measure::WholeRun), name)
+            })
         };
         let outages = self.outages.iter().filter_map(|outage| outage.bar(place));
-        (name, Family::ALL.into_iter().flat_map(of_family).chain(outages).collect())
+        (name, self.suites().into_iter().flat_map(of_suite).chain(outages).collect())
     }
 
     /// The bars as a table, with a title.
     pub fn bar_table(&self) -> Option<(String, Table)> {
         let (name, bars) = self.bars();
         let row = |bar: &Bar| {
-            let text = |value: f64| match bar.unit {
-                Unit::Share => format!("{:.1} %", value * 100.0),
-                Unit::Points => format!("{:.2}", value * 100.0),
-                Unit::Cells => format!("{value:.0}"),
-                Unit::Attempts => format!("{value:.3}"),
+            let text = |value: f64| text(bar.unit, value);
+            let none = || "–".to_owned();
+            let limit = |bound: Bound| match bound {
+                Bound::AtMost(value) => format!("≤ {}", text(value)),
+                Bound::AtLeast(value) => format!("≥ {}", text(value)),
             };
-            let optional = |value: Option<f64>| value.map_or("–".to_owned(), text);
             let kept = bar.is_kept().map_or("–", |kept| if kept { "yes" } else { "no" });
             vec![
                 format!("{}: {}", bar.group, bar.what),
                 text(bar.value),
-                optional(bar.limit),
+                bar.bound.map_or_else(none, limit),
                 kept.to_owned(),
-                optional(bar.at_risk),
+                bar.at_risk.map_or_else(none, text),
             ]
         };
         (!bars.is_empty()).then(|| {
@@ -53,19 +54,44 @@ impl BenchReport<'_> {
     pub fn reading_bars() -> &'static str {
         "A default should keep these bars, so that users need not choose. Losses are in points of all calls of a run, with \
          those of the calls at risk beside them. Deadline: only the deadline ends an attempt. Timeout: the user has set a \
-         timeout of attempts. Outage: 1,000 calls a second, divided among the clients, meet a backend that is down for 30 s, \
-         answers 503 or refuses connections. The exit status does not depend on the bars."
+         timeout of attempts. Outage: 1,000 calls a second, divided among the clients, meet a backend that is down for 30 s: it \
+         answers 503, refuses connections, or hangs (attempts have a timeout of 500 ms); new processes make their first calls \
+         while it is down. Time to failure: of ten processes with 100 calls a second each and a deadline of 10 s. Small clients \
+         make 0.2 calls a second each. The exit status does not depend on the bars."
     }
 
-    pub(super) fn outage_table(&self) -> Option<Table> {
-        let heads = self.outages.iter().map(|it| Column { name: [it.answer, it.clients_text] });
+    /// The outages by what is measured in them, each with a title.
+    pub(super) fn outage_tables(&self) -> Vec<(String, Table)> {
+        let titles = [
+            ("A total outage: attempts per call, by the number of clients", Unit::Attempts),
+            ("A total outage: mean time to failure", Unit::Milliseconds),
+            ("Short trouble: the share of the calls that succeed", Unit::Success),
+        ];
+        let titled = |(title, unit)| Some((String::from(title), self.outage_table(unit)?));
+        titles.into_iter().filter_map(titled).collect()
+    }
+
+    fn outage_table(&self, unit: Unit) -> Option<Table> {
+        let all: Vec<_> = self.outages.iter().filter(|it| it.unit == unit).collect();
+        let heads = all.iter().map(|it| Column { name: it.column });
         let row = |(place, subject): (usize, &Subject)| {
-            let attempts = self.outages.iter().filter_map(|it| it.attempts_per_call.get(place));
-            [subject.name.clone()].into_iter().chain(attempts.map(|it| ratio(*it))).collect()
+            let values = all.iter().filter_map(|it| it.values.get(place));
+            [subject.name.clone()].into_iter().chain(values.map(|it| text(unit, *it))).collect()
         };
-        (!self.outages.is_empty()).then(|| Table {
+        (!all.is_empty()).then(|| Table {
             columns: [Column { name: ["", "policy"] }].into_iter().chain(heads).collect(),
             rows: self.plan.subjects.iter().enumerate().map(row).collect(),
         })
+    }
+}
+
+fn text(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Share => format!("{:.1} %", value * 100.0),
+        Unit::Points => format!("{:.2}", value * 100.0),
+        Unit::Cells => format!("{value:.0}"),
+        Unit::Attempts => format!("{value:.3}"),
+        Unit::Milliseconds => milliseconds(value),
+        Unit::Success => percent(value),
     }
 }

@@ -2,12 +2,14 @@
 //! line it does harm.
 
 use super::{BenchReport, points};
-use crate::bench::{CellResult, Measure, Ranking};
+use crate::bench::{CellResult, Measure, Ranking, Suite};
 use crate::report::number::ratio;
 use crate::report::svg::{Svg, brief};
 
 const WIDTH: f64 = 960.0;
-const TOP: f64 = 70.0;
+const TOP: f64 = 46.0;
+/// The line above the panels of a suite.
+const NOTE: f64 = 24.0;
 const ACROSS: usize = 4;
 const PANEL: f64 = 92.0;
 const ROW: f64 = PANEL + 62.0;
@@ -23,36 +25,52 @@ impl BenchReport<'_> {
     }
 
     pub(super) fn figure(&self, alone: bool) -> String {
-        let ranking = self.ranking(None, Measure::AtRisk);
-        let rows = ranking.len().div_ceil(ACROSS) as f64;
-        let svg = Svg::new(WIDTH, TOP + ROW * rows, "What each policy gains over one attempt");
+        let blocks: Vec<(Suite, Vec<Ranking>)> = self
+            .suites()
+            .into_iter()
+            .map(|suite| (suite, self.ranking(suite, None, Measure::AtRisk)))
+            .collect();
+        let height = |ranking: &[Ranking]| NOTE + ROW * ranking.len().div_ceil(ACROSS) as f64;
+        let all: f64 = blocks.iter().map(|(_, ranking)| height(ranking)).sum();
+        let svg = Svg::new(WIDTH, TOP + all, "What each policy gains over one attempt");
         let mut svg = if alone { svg.alone() } else { svg };
         if alone {
             svg.text((LEFT, 24.0), "name", "What each policy gains over one attempt, cell by cell");
         }
-        let note = format!(
-            "a bar for each of {} cells, in the order of the gains; in points of the calls at risk; below the line: it \
-             loses more than one attempt",
-            self.results.len()
-        );
-        svg.text((LEFT, 46.0), "small dim", &note);
-        let width = (WIDTH - LEFT - GAP * ACROSS as f64) / ACROSS as f64;
-        for (place, it) in ranking.iter().enumerate() {
-            let column = (place % ACROSS) as f64;
-            let left = LEFT + column * (width + GAP);
-            let top = TOP + ROW * (place / ACROSS) as f64 + 30.0;
-            panel(&mut svg, [left, top, width], it, &self.gains(&it.name), column == 0.0);
+        let mut top = TOP;
+        for (suite, ranking) in &blocks {
+            self.block(&mut svg, top, *suite, ranking);
+            top += height(ranking);
         }
         svg.finish()
     }
 
-    /// What a policy gains over one attempt in each cell, the largest gain first.
-    fn gains(&self, name: &str) -> Vec<f64> {
+    /// The panels of a suite.
+    fn block(&self, svg: &mut Svg, top: f64, suite: Suite, ranking: &[Ranking]) {
+        let note = format!(
+            "{}: a bar for each of {} cells, in the order of the gains; in points of the calls at risk; below the line: \
+             it loses more than one attempt",
+            suite.name(),
+            ranking.first().map_or(0, |it| it.cells)
+        );
+        svg.text((LEFT, top), "small dim", &note);
+        let width = (WIDTH - LEFT - GAP * ACROSS as f64) / ACROSS as f64;
+        for (place, it) in ranking.iter().enumerate() {
+            let column = (place % ACROSS) as f64;
+            let left = LEFT + column * (width + GAP);
+            let top = top + NOTE + ROW * (place / ACROSS) as f64 + 30.0;
+            panel(svg, [left, top, width], it, &self.gains(suite, &it.name), column == 0.0);
+        }
+    }
+
+    /// What a policy gains over one attempt in each cell of a suite, the largest gain first.
+    fn gains(&self, suite: Suite, name: &str) -> Vec<f64> {
         let of = |result: &CellResult| {
             let entry = result.policies.iter().find(|entry| entry.name == name);
             entry.unwrap_or(&result.oracle).scores.loss()
         };
-        let each = self.results.iter();
+        let in_suite = |result: &&CellResult| self.plan.cells[result.cell].suite == suite;
+        let each = self.results.iter().filter(in_suite);
         let mut gains: Vec<f64> =
             each.map(|result| result.one_attempt.loss() - of(result)).collect();
         gains.sort_by(|one, other| other.total_cmp(one));

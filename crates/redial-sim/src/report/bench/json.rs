@@ -8,7 +8,9 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::BenchReport;
 use crate::Subject;
-use crate::bench::{Bar, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores};
+use crate::bench::{
+    Bar, Bound, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores, Suite,
+};
 
 impl Serialize for BenchReport<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -20,8 +22,10 @@ impl Serialize for BenchReport<'_> {
             ("policies_deadline", Some(Family::Deadline)),
             ("policies_timeout", Some(Family::Timeout)),
         ] {
-            let ranking = self.ranking(family, Measure::AtRisk);
-            let rows = ranking.iter().map(|it| Ranked { it, cells: self.plan.cells });
+            let rows = self.suites().into_iter().flat_map(|suite| {
+                let ranking = self.ranking(suite, family, Measure::AtRisk).into_iter();
+                ranking.map(move |it| Ranked { suite, it, cells: self.plan.cells })
+            });
             map.serialize_entry(name, &rows.collect::<Vec<_>>())?;
         }
         let (policy, bars) = self.bars();
@@ -37,14 +41,16 @@ impl Serialize for BenchReport<'_> {
 }
 
 struct Ranked<'a> {
-    it: &'a Ranking,
+    suite: Suite,
+    it: Ranking,
     cells: &'a [Cell],
 }
 
 impl Serialize for Ranked<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { it, cells } = self;
+        let Self { suite, it, cells } = self;
         let mut map = to.serialize_map(None)?;
+        map.serialize_entry("suite", suite.name())?;
         map.serialize_entry("policy", &it.name)?;
         map.serialize_entry("cells", &it.cells)?;
         figures(&mut map, "", &it.at_risk, cells)?;
@@ -53,6 +59,11 @@ impl Serialize for Ranked<'_> {
         map.serialize_entry("load", &it.load)?;
         map.serialize_entry("worst_load", &it.worst_load)?;
         map.serialize_entry("attempts_per_call", &it.attempts_per_call)?;
+        map.serialize_entry("peak", &it.peak)?;
+        map.serialize_entry("worst_peak", &it.worst_peak)?;
+        map.serialize_entry("failure_ms", &it.failure_ms)?;
+        map.serialize_entry("open", &it.open)?;
+        map.serialize_entry("most_open", &it.most_open)?;
         map.serialize_entry("collapse", &it.collapse.value)?;
         map.serialize_entry("collapse_low", &it.collapse.low)?;
         map.serialize_entry("collapse_high", &it.collapse.high)?;
@@ -91,11 +102,13 @@ impl Serialize for Kept<'_> {
         let Self(policy, bar) = self;
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("policy", policy)?;
-        map.serialize_entry("group", bar.group)?;
+        map.serialize_entry("group", &bar.group)?;
         map.serialize_entry("what", &bar.what)?;
+        map.serialize_entry("unit", bar.unit.name())?;
         map.serialize_entry("value", &bar.value)?;
         map.serialize_entry("at_risk", &bar.at_risk)?;
-        map.serialize_entry("limit", &bar.limit)?;
+        map.serialize_entry("bound", &bar.bound.map(Bound::name))?;
+        map.serialize_entry("limit", &bar.bound.map(Bound::value))?;
         map.serialize_entry("kept", &bar.is_kept())?;
         map.end()
     }
@@ -107,11 +120,11 @@ impl Serialize for Down<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self(outage, subjects) = self;
         let mut map = to.serialize_map(None)?;
-        map.serialize_entry("answer", outage.answer)?;
-        map.serialize_entry("clients", &outage.clients)?;
+        map.serialize_entry("what", &outage.what)?;
+        map.serialize_entry("unit", outage.unit.name())?;
         let names = subjects.iter().map(|subject| &subject.name);
-        let each: BTreeMap<_, _> = names.zip(&outage.attempts_per_call).collect();
-        map.serialize_entry("attempts_per_call", &each)?;
+        let each: BTreeMap<_, _> = names.zip(&outage.values).collect();
+        map.serialize_entry("values", &each)?;
         map.end()
     }
 }
@@ -127,6 +140,7 @@ impl Serialize for Scored<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("cell", &cell.name)?;
         map.serialize_entry("kind", cell.kind)?;
+        map.serialize_entry("suite", cell.suite.name())?;
         map.serialize_entry("family", cell.family().name())?;
         map.serialize_entry("deadline_ms", &(nanos(cell.deadline) as f64 / 1e6))?;
         let timeout = cell.timeout.map(|timeout| nanos(timeout) as f64 / 1e6);
@@ -168,6 +182,8 @@ impl Serialize for Answer<'_> {
         map.serialize_entry("load", &scores.load())?;
         map.serialize_entry("attempts_per_call", &scores.attempts_per_call())?;
         map.serialize_entry("peak", &scores.peak())?;
+        map.serialize_entry("failure_ms", &scores.failure_ms())?;
+        map.serialize_entry("open", &scores.open())?;
         map.serialize_entry("p99_ms", &scores.p99_ms())?;
         map.serialize_entry("collapse", &scores.collapse().value)?;
         map.serialize_entry("duplicates", &scores.duplicates())?;

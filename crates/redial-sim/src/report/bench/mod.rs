@@ -6,8 +6,8 @@ mod json;
 mod page;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
-use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, rank};
-use crate::report::number::ratio;
+use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, Suite, rank};
+use crate::report::number::{count, milliseconds, ratio};
 use crate::report::{Column, Table};
 
 /// A bench and its results.
@@ -56,6 +56,12 @@ const COLUMNS: &[Source] = &[
     Source::new(["", "load"], Some(AtRisk), |_, it, _| ratio(it.load)),
     Source::new(["worst", "load"], Some(AtRisk), |_, it, _| ratio(it.worst_load)),
     Source::new(["attempts", "per call"], Some(WholeRun), |_, it, _| ratio(it.attempts_per_call)),
+    Source::new(["mean", "peak"], Some(WholeRun), |_, it, _| ratio(it.peak)),
+    Source::new(["time to", "failure"], Some(WholeRun), |_, it, _| {
+        it.failure_ms.map_or("–".to_owned(), milliseconds)
+    }),
+    Source::new(["calls", "open"], Some(WholeRun), |_, it, _| count(it.open)),
+    Source::new(["most", "open"], Some(WholeRun), |_, it, _| count(it.most_open)),
     Source::new(["", "collapse"], Some(WholeRun), |_, it, _| {
         format!("{:.1} %", it.collapse.value * 100.0)
     }),
@@ -72,9 +78,18 @@ impl Source {
 }
 
 impl BenchReport<'_> {
-    /// The policies in the cells of a family, or in all cells; the least mean regret by this measure first.
-    pub fn ranking(&self, family: Option<Family>, by: Measure) -> Vec<Ranking> {
-        rank(self.plan.cells, &self.results, family, by)
+    /// The suites that were run.
+    pub(super) fn suites(&self) -> Vec<Suite> {
+        let is_run = |suite: &Suite| self.plan.cells.iter().any(|cell| cell.suite == *suite);
+        Suite::ALL.into_iter().filter(is_run).collect()
+    }
+
+    /// The policies in the cells of a suite, or in those of a family; the least mean regret by this measure first.
+    pub fn ranking(&self, suite: Suite, family: Option<Family>, by: Measure) -> Vec<Ranking> {
+        let wanted = |cell: &Cell| {
+            cell.suite == suite && family.is_none_or(|family| cell.family() == family)
+        };
+        rank(self.plan.cells, &self.results, wanted, by)
     }
 
     /// The tables of the policies, each with a title. Losses are in points.
@@ -85,17 +100,21 @@ impl BenchReport<'_> {
             ("All cells", None),
         ];
         let measures = [("all calls of a run", WholeRun), ("calls at risk", AtRisk)];
-        let each = families.into_iter().flat_map(|(title, family)| {
-            measures.map(|(of, by)| (format!("{title}: in points of {of}"), self.table(family, by)))
-        });
-        each.chain(self.outage_table().map(|table| {
-            ("A total outage: attempts per call, by the number of clients".to_owned(), table)
-        }))
-        .collect()
+        let of_suite = |suite: Suite| {
+            let title_of = move |title: &str, of: &str| match suite {
+                Suite::HighTraffic => format!("High traffic. {title}: in points of {of}"),
+                _ => format!("{title}: in points of {of}"),
+            };
+            families.into_iter().flat_map(move |(title, family)| {
+                measures.map(|(of, by)| (title_of(title, of), self.table(suite, family, by)))
+            })
+        };
+        let each = self.suites().into_iter().flat_map(of_suite);
+        each.chain(self.outage_tables()).collect()
     }
 
     /// The policies by this measure.
-    pub fn table(&self, family: Option<Family>, by: Measure) -> Table {
+    pub fn table(&self, suite: Suite, family: Option<Family>, by: Measure) -> Table {
         let sources = || COLUMNS.iter().filter(|it| it.only.is_none_or(|only| only == by));
         let label = |(above, cell): (f64, usize)| match (self.plan.cells.get(cell), family) {
             (Some(cell), Some(_)) if above > 0.0005 => cell.name.clone(),
@@ -109,7 +128,7 @@ impl BenchReport<'_> {
         };
         Table {
             columns: sources().map(|source| Column { name: source.name }).collect(),
-            rows: self.ranking(family, by).iter().map(row).collect(),
+            rows: self.ranking(suite, family, by).iter().map(row).collect(),
         }
     }
 
@@ -160,7 +179,9 @@ impl BenchReport<'_> {
          that is lost above that of the better comparator (one attempt, or the oracle, the best of many policies for the \
          cell). Capture: the gain over one attempt, as a share of the oracle's. Against one attempt: the most that the policy \
          loses more than one attempt; cells lost: how often that is more than a point. Load: attempts ÷ calls in trouble. \
-         Attempts per call: those of the whole run. Own collapses: cells in which it collapses and one attempt does not. Done \
+         Attempts per call: those of the whole run. Peak: the most attempts in a window, as a multiple of the usual number. \
+         Time to failure: how long calls that fail take. Calls open: the most calls in progress at the same time, the mean over \
+         the cells; most open: in any cell. Own collapses: cells in which it collapses and one attempt does not. Done \
          twice: the highest share of calls of any cell whose work was repeated although it must not be."
     }
 }
