@@ -49,8 +49,8 @@ usage: redial-bench [COMMAND]
                     the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000), and
                     workers run for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
   ranking [--json] [--runs N]
-                    retry libraries for Rust and Python in two kinds of trouble, ranked by simulated and by real calls:
-                    means of N runs (10); takes half an hour and needs pip3 (`cargo xtask bench ranking`)
+                    retry libraries for Rust and Python in four kinds of trouble, ranked by simulated and by real calls, and
+                    the bars of our default: means of N runs (10); takes an hour and needs pip3 (`cargo xtask bench ranking`)
   run [--json]      how much longer `redial run -- true` takes than `true` (`cargo xtask bench run` builds it)
   sim [--json]      the simulator beside SimPy and a bare timing wheel, and the published figures that it has
                     to reproduce (`--seed N` before --json repeats a run); needs valgrind and pip3

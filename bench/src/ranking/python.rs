@@ -11,9 +11,24 @@ use serde::{Deserialize, Serialize};
 use crate::pip::installed;
 
 /// Pinned, because figures of other versions may differ.
-pub(super) const PACKAGES: [&str; 5] =
-    ["aiohttp==3.14.5", "backoff==2.2.1", "stamina==26.1.0", "tenacity==9.2.1", "urllib3==2.8.0"];
+pub(super) const PACKAGES: [&str; 7] = [
+    "aiohttp==3.14.5",
+    "backoff==2.2.1",
+    "botocore==1.44.3",
+    "pyfailsafe==0.6.0",
+    "stamina==26.1.0",
+    "tenacity==9.2.1",
+    "urllib3==2.8.0",
+];
 const SCRIPT: &str = include_str!("callers.py");
+
+/// What clients have to know before the start.
+#[derive(Serialize)]
+struct Known {
+    instances: u32,
+    deadline: f64,
+    timeout: Option<f64>,
+}
 
 #[derive(Serialize)]
 struct Plan {
@@ -21,14 +36,13 @@ struct Plan {
     port: u16,
     /// The time since the start of the server.
     now: Nanos,
-    begins: Vec<Nanos>,
-    deadline: f64,
-    timeout: Option<f64>,
+    /// When each call begins, and its instance.
+    begins: Vec<(Nanos, u32)>,
 }
 
 #[derive(Deserialize)]
 struct Outcome {
-    /// When each call began and ended, and whether it succeeded.
+    /// When each call was to begin, when it ended, and whether it succeeded.
     calls: Vec<(Nanos, Nanos, bool)>,
     /// When wake-ups were scheduled, and when they happened.
     woke: Vec<(Nanos, Nanos)>,
@@ -45,7 +59,13 @@ pub(super) fn run(
 ) -> Result<Live, String> {
     let failed = |error: std::io::Error| format!("python3: {error}");
     let mut python = Command::new("python3");
-    python.args(["-c", SCRIPT, library]).env("PYTHONPATH", installed(&PACKAGES)?);
+    let known = serde_json::json!(Known {
+        instances: setting.scenario().clients.instances,
+        deadline: deadline.as_secs_f64(),
+        timeout: timeout.map(|timeout| timeout.as_secs_f64()),
+    });
+    python.args(["-c", SCRIPT, library, &known.to_string()]);
+    python.env("PYTHONPATH", installed(&PACKAGES)?);
     let mut python = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let (Some(mut stdin), Some(stdout)) = (python.stdin.take(), python.stdout.take()) else {
         return Err("python3 has no pipes".to_owned());
@@ -58,8 +78,6 @@ pub(super) fn run(
         host: serving.address().ip().to_string(),
         port: serving.address().port(),
         begins: serving.begins(),
-        deadline: deadline.as_secs_f64(),
-        timeout: timeout.map(|timeout| timeout.as_secs_f64()),
         now: serving.now(),
     };
     writeln!(stdin, "{}", serde_json::json!(plan)).map_err(failed)?;

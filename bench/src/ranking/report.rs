@@ -5,12 +5,13 @@ use redial_live::Lag;
 use redial_sim::measure::{Run, Spread};
 use serde::Serialize;
 
+use super::bars::Bars;
 use super::python::PACKAGES;
 
 /// The tolerated relative difference between a measured and a simulated figure.
 const RATIO_BAR: f64 = 0.1;
 /// Or, for shares of the calls, this absolute difference. Policies that differ by no more than this are tied.
-const SHARE_BAR: f64 = 0.01;
+pub(super) const SHARE_BAR: f64 = 0.01;
 /// Policies that differ by no more than this many standard errors of the difference are tied, too.
 const TIED: f64 = 2.0;
 
@@ -29,6 +30,8 @@ pub(crate) struct Report {
 pub(super) struct CellReport {
     pub(super) cell: &'static str,
     pub(super) title: String,
+    /// The least success of our default.
+    pub(super) bar: Option<f64>,
     pub(super) rows: Vec<Row>,
 }
 
@@ -36,6 +39,8 @@ pub(super) struct CellReport {
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) way: &'static str,
+    /// The most attempts of a call.
+    pub(super) most_attempts: u32,
     /// Real runs that count.
     pub(super) runs: u32,
     /// Refused runs, in addition to these.
@@ -49,7 +54,7 @@ pub(super) struct Row {
 /// Means over the real runs, and over simulated runs with the same seeds.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
-    real: Means,
+    pub(super) real: Means,
     simulated: Means,
     /// By how much the real loss is above the simulated one, and the standard error of that.
     more: f64,
@@ -57,13 +62,13 @@ pub(super) struct Figures {
 }
 
 #[derive(Debug, Serialize)]
-struct Means {
-    success: f64,
+pub(super) struct Means {
+    pub(super) success: f64,
     /// The failed share of the calls that began from the start of the fault to the end of the run.
     loss: f64,
     loss_se: f64,
     /// Attempts per call.
-    attempts: f64,
+    pub(super) attempts: f64,
 }
 
 impl Means {
@@ -202,7 +207,13 @@ impl fmt::Display for CellReport {
         writeln!(f, "simulated: {}", self.order(|it| &it.simulated))?;
         let Pairs { same, tied, reversed } = self.pairs();
         write!(f, "pairs: {same} in the same order, {tied} tied, {} reversed", reversed.len())?;
-        if reversed.is_empty() { Ok(()) } else { write!(f, "  RED: {}", reversed.join("; ")) }
+        if !reversed.is_empty() {
+            write!(f, "  RED: {}", reversed.join("; "))?;
+        }
+        match Bars::of(self) {
+            Some(bars) => write!(f, "\n{bars}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ async fn closed<C: Caller>(
     let mut next = think.residual(&mut stream);
     while shared.is_running(next) {
         shared.wait_until(next).await;
-        let over = call(&shared, &pool, &*caller).await;
+        let over = call(&shared, &pool, &*caller, shared.now()).await;
         next = over + think.draw(&mut stream);
     }
 }
@@ -57,7 +57,7 @@ async fn open<C: Caller>(
         let caller = Arc::clone(&instances[instance as usize]);
         let (shared, pool) = (Arc::clone(shared), Arc::clone(pool));
         tasks.spawn(async move {
-            call(&shared, &pool, &*caller).await;
+            call(&shared, &pool, &*caller, begin).await;
         });
         // Finished tasks are removed, or they would accumulate.
         while tasks.try_join_next().is_some() {}
@@ -75,14 +75,14 @@ pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
     })
 }
 
-/// Makes one call; returns when it ended.
-async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
-    let started = shared.now();
+/// Makes one call; returns when it ended. In an open loop it counts from when it was due, so that a late one is not better.
+async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C, started: Nanos) -> Nanos {
     shared.record.begun(started);
     let client = Client::new(Arc::clone(pool));
     let succeeded = caller.call(client.clone()).await;
     client.ended(succeeded);
     let now = shared.now();
-    shared.record.ended(started, now, succeeded);
+    let is_in_time = now - started <= shared.setting.deadline;
+    shared.record.ended(started, now, succeeded && is_in_time);
     now
 }

@@ -44,9 +44,9 @@ impl Serving {
         self.shared.now()
     }
 
-    /// When the calls of an open loop begin, as in a run with callers in this process.
-    pub fn begins(&self) -> Vec<Nanos> {
-        arrivals(&self.shared).map(|(begin, _)| begin).collect()
+    /// When the calls of an open loop begin, each with its instance, as in a run with callers in this process.
+    pub fn begins(&self) -> Vec<(Nanos, u32)> {
+        arrivals(&self.shared).collect()
     }
 
     /// Attempts are recorded by the server; the beginning and the end of calls belong here.

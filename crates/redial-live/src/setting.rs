@@ -1,6 +1,6 @@
 use std::{error, fmt, io};
 
-use redial_core::{Nanos, SECOND};
+use redial_core::{NEVER, Nanos, SECOND};
 use redial_sim::Scenario;
 use redial_sim::scenario::{Answer, Arrivals, Chain, Discipline, HintGiven, Keys, Service, Work};
 
@@ -12,6 +12,7 @@ const LONGEST: Nanos = 3_600 * SECOND;
 pub struct Setting {
     scenario: Scenario,
     pub(crate) timeout: Option<Nanos>,
+    pub(crate) deadline: Nanos,
     pub(crate) drain: Nanos,
     pub(crate) seed: u64,
     /// Whether calls go on after the duration of the scenario. Then nothing is recorded.
@@ -33,8 +34,8 @@ pub enum Error {
 }
 
 impl Setting {
-    /// A scenario as real traffic. Defaults: attempts have no timeout, calls have a minute to end, and the seed is
-    /// 1.
+    /// A scenario as real traffic. Defaults: attempts have no timeout and calls no deadline, calls have a minute to end, and
+    /// the seed is 1.
     ///
     /// # Errors
     ///
@@ -46,7 +47,8 @@ impl Setting {
             Some((path, can)) => Err(Error::Unsupported { path, can }),
             None => {
                 let (scenario, drain) = (scenario.clone(), 60 * SECOND);
-                Ok(Self { scenario, timeout: None, drain, seed: 1, is_endless: false })
+                let (timeout, deadline) = (None, NEVER);
+                Ok(Self { scenario, timeout, deadline, drain, seed: 1, is_endless: false })
             }
         }
     }
@@ -54,6 +56,12 @@ impl Setting {
     /// The timeout of an attempt, for callers without their own. The backend still finishes its work.
     pub fn timeout(self, timeout: Nanos) -> Self {
         Self { timeout: Some(timeout), ..self }
+    }
+
+    /// The deadline of a call: one that succeeds later than this after its scheduled start counts as failed. Callers have to
+    /// give up themselves.
+    pub fn deadline(self, deadline: Nanos) -> Self {
+        Self { deadline, ..self }
     }
 
     /// How long calls may continue after the duration of the scenario; then they are aborted.

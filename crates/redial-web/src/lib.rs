@@ -25,7 +25,7 @@ mod server;
 mod token;
 
 pub use app::App;
-pub use demo::{Demo, DemoError};
+pub use demo::{Demo, DemoError, DemoFault};
 pub use hosts::check_host;
 pub use live::{Live, Moment, Sample, State, Stopped, Upstream, UpstreamSample, Verdict};
 pub use server::{BindError, Listen, Web};

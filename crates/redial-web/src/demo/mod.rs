@@ -1,5 +1,6 @@
 //! A newcomer has no upstream that fails, and would not break one to see what happens. So there are two on loopback that fail
-//! when the page says so, both at the same time: one is called by a naive loop, the other through the real sidecar.
+//! when the page says so, both at the same time: one is called by a naive loop, the other through the real sidecar. Both make
+//! the same number of attempts.
 
 mod jobs;
 mod routes;
@@ -10,8 +11,8 @@ use std::time::Duration;
 use std::{error, fmt};
 
 use redial::telemetry::Meter;
-use redial_core::MS;
 use redial_core::storm::Level;
+use redial_core::{MS, Policy};
 use redial_live::{EndlessCallers, EndlessServer, Fault, Naive, Once, Setting};
 use redial_policy::file::File;
 use redial_sim::Scenario;
@@ -30,14 +31,18 @@ const REDIAL: &str = "demo";
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Half of `redial demo`: both ends of all connections are in this process, and those of the sidecar too, and it is to stay
-/// below the usual limit of 1,024 open files.
-const HALF: [(&str, &str); 3] =
-    [("clients.arrivals.closed.callers", "150"), ("backend.servers", "2"), ("backend.queue", "75")];
+/// below the usual limit of 1,024 open files. The sidecar is a single instance, and a naive loop has no state to share.
+const HALF: [(&str, &str); 4] = [
+    ("clients.instances", "1"),
+    ("clients.arrivals.closed.callers", "150"),
+    ("backend.servers", "2"),
+    ("backend.queue", "75"),
+];
 
 /// Two backends with their callers. They end when this is dropped.
 pub struct Demo {
     setting: Setting,
-    naive_timeout: u64,
+    naive_policy: Policy,
     /// Dropped first, because callers need their server. Those of the naive loop, and those behind the sidecar.
     callers: Mutex<[Option<EndlessCallers>; 2]>,
     naive: EndlessServer,
@@ -50,22 +55,40 @@ pub struct Demo {
 #[derive(Debug)]
 pub struct DemoError(String);
 
-/// The faults that a visitor can switch on: the name, what happens, and for how long unless told otherwise.
-const FAULTS: [(&str, Fault, u64, &str); 6] = [
-    ("blip", Fault::Down, 1, "down for a second"),
-    ("brownout", Fault::Failing(0.5), 10, "half of the requests fail"),
-    ("outage", Fault::Down, 10, "down"),
-    ("429s", Fault::Limiting(0.5), 10, "half of the requests are told to come back in a second"),
-    (
-        "lost replies",
-        Fault::LosingReplies(0.3),
-        10,
-        "a third of the replies get lost after the work",
-    ),
-    ("slow", Fault::Slow(4.0), 10, "every request takes four times as long"),
-];
+/// A fault that a visitor can switch on.
+#[derive(Clone, Copy, Debug)]
+pub struct DemoFault {
+    /// Its name.
+    pub kind: &'static str,
+    /// What happens.
+    pub fault: Fault,
+    /// How long it lasts, unless told otherwise.
+    pub seconds: u64,
+    /// What happens, in words.
+    pub meaning: &'static str,
+}
 
 impl Demo {
+    /// The faults that a visitor can switch on.
+    pub const FAULTS: [DemoFault; 6] = [
+        fault("blip", Fault::Down, 1, "down for a second"),
+        fault("brownout", Fault::Failing(0.2), 10, "a fifth of the requests fail"),
+        fault("outage", Fault::Down, 10, "down"),
+        fault(
+            "429s",
+            Fault::Limiting(0.5),
+            10,
+            "half of the requests are told to come back in a second",
+        ),
+        fault(
+            "lost replies",
+            Fault::LosingReplies(0.3),
+            10,
+            "a third of the replies get lost after the work",
+        ),
+        fault("slow", Fault::Slow(4.0), 10, "every request takes four times as long"),
+    ];
+
     /// Starts the backends.
     ///
     /// # Errors
@@ -77,17 +100,21 @@ impl Demo {
         let scenario = Scenario::read(redial_live::DEMO, &half).map_err(DemoError::new)?;
         // Faults come from the page alone.
         let scenario = Scenario { outage: Vec::new(), ..scenario };
-        let naive = scenario.policy.get(NAIVE);
-        let naive_timeout = naive.map_or(150 * MS, |naive| naive.attempt_timeout_nanos());
+        let naive_policy = scenario.subject(NAIVE).map_err(DemoError::new)?.policy;
         let setting = Setting::of(&scenario).map_err(DemoError::new)?;
         let server = || EndlessServer::start(&setting).map_err(DemoError::new);
         let (naive, redial) = (server()?, server()?);
         let (callers, kind) = (Mutex::default(), Mutex::new(""));
-        Ok(Self { setting, naive_timeout, callers, naive, redial, kind })
+        Ok(Self { setting, naive_policy, callers, naive, redial, kind })
     }
 
-    /// The file of the sidecar between the callers and their backend. Its policy is `standard`, with the timeout of the
-    /// naive loop.
+    /// What it runs, with the policy of the naive loop and without faults.
+    pub fn scenario(&self) -> &Scenario {
+        self.setting.scenario()
+    }
+
+    /// The file of the sidecar between the callers and their backend. Its policy is `standard`, with the timeout and the number
+    /// of attempts of the naive loop.
     ///
     /// # Errors
     ///
@@ -95,7 +122,8 @@ impl Demo {
     pub fn file(&self) -> Result<File, DemoError> {
         // The sidecar creates the meter with a longer window unless it exists.
         Meter::over(REDIAL, WINDOW);
-        let (to, timeout) = (self.redial.address(), self.naive_timeout / MS);
+        let (to, naive) = (self.redial.address(), &self.naive_policy);
+        let (attempts, timeout) = (naive.attempts(), naive.attempt_timeout_nanos() / MS);
         File::read(&format!(
             "[proxy]\n\
              admin = \"none\"\n\
@@ -109,6 +137,7 @@ impl Demo {
              \n\
              [policy.demo]\n\
              extends = \"standard\"\n\
+             attempts = {attempts}\n\
              attempt_timeout = \"{timeout}ms\"\n\
              connect_timeout = \"{timeout}ms\"\n"
         ))
@@ -128,7 +157,7 @@ impl Demo {
     }
 
     fn naive_callers(&self) -> Result<EndlessCallers, DemoError> {
-        let impatient = self.setting.clone().timeout(self.naive_timeout);
+        let impatient = self.setting.clone().timeout(self.naive_policy.attempt_timeout_nanos());
         let meter = Arc::new(Meter::over(NAIVE, WINDOW));
         let to = self.naive.address();
         EndlessCallers::start(&impatient, to, Some(meter), |_| Naive::TYPICAL)
@@ -143,7 +172,7 @@ impl Demo {
         let stopped = spawn_blocking(move || drop(demo.callers()[0].take()));
         stopped.await.map_err(DemoError::new)?;
         // A backlog is enough to make the first new calls late, and the storm would begin again.
-        let backend = &self.setting.scenario().backend;
+        let backend = &self.scenario().backend;
         let emptied = Duration::from_secs_f64(f64::from(backend.queue) / backend.capacity());
         sleep(2 * emptied).await;
         let mut callers = self.callers();
@@ -183,12 +212,12 @@ impl Demo {
     }
 
     /// Switches a fault on in both backends, or the one that is on off.
-    fn fail(&self, fault: Option<&(&'static str, Fault, u64, &str)>, lasts: Option<Duration>) {
+    fn fail(&self, fault: Option<&DemoFault>, lasts: Option<Duration>) {
         let mut kind = self.kind.lock().unwrap_or_else(PoisonError::into_inner);
-        *kind = fault.map_or("", |(name, ..)| name);
+        *kind = fault.map_or("", |fault| fault.kind);
         for server in [&self.naive, &self.redial] {
             match fault {
-                Some((_, fault, seconds, _)) => {
+                Some(DemoFault { fault, seconds, .. }) => {
                     let lasts = lasts.unwrap_or(Duration::from_secs(*seconds));
                     server.fail(*fault, Some(lasts));
                 }
@@ -206,8 +235,8 @@ impl Demo {
 
     /// What the page has to know of it.
     pub(crate) fn describe(&self) -> Value {
-        let backend = &self.setting.scenario().backend;
-        let faults = FAULTS.map(|(kind, _, seconds, meaning)| {
+        let backend = &self.scenario().backend;
+        let faults = Self::FAULTS.map(|DemoFault { kind, seconds, meaning, .. }| {
             json!({ "kind": kind, "seconds": seconds, "meaning": meaning })
         });
         json!({
@@ -217,6 +246,10 @@ impl Demo {
             "faults": faults,
         })
     }
+}
+
+const fn fault(kind: &'static str, fault: Fault, seconds: u64, meaning: &'static str) -> DemoFault {
+    DemoFault { kind, fault, seconds, meaning }
 }
 
 impl DemoError {

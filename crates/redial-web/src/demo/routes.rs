@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::FAULTS;
+use super::Demo;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -38,9 +38,9 @@ async fn fail(
         return Err(ApiError::new(StatusCode::NOT_FOUND, why));
     };
     let Json(wanted) = wanted.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
-    let fault = FAULTS.iter().find(|(name, ..)| *name == wanted.kind);
+    let fault = Demo::FAULTS.iter().find(|fault| fault.kind == wanted.kind);
     if fault.is_none() && wanted.kind != NONE {
-        let known: Vec<&str> = FAULTS.iter().map(|(name, ..)| *name).collect();
+        let known: Vec<&str> = Demo::FAULTS.iter().map(|fault| fault.kind).collect();
         let why = format!("no fault `{}`: there are {} and {NONE}", wanted.kind, known.join(", "));
         return Err(ApiError::bad_request(why));
     }

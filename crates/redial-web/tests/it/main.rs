@@ -6,6 +6,7 @@ mod assets;
 mod browser;
 mod connections;
 mod demo;
+mod demo_faults;
 mod exercise;
 mod live;
 mod page;

@@ -17,12 +17,13 @@ use crate::kit::{Directory, file, free_port, port};
 const LISTEN: &str = "LISTEN";
 
 /// Envoy's config. Each condition has three routes: to an upstream that answers, to one that never does and to one that
-/// refuses connections. Only the second has a short timeout, so that no answer can be too late.
+/// refuses connections. Only the second has a timeout that ends attempts. It is long beside the time until the upstream has
+/// read a request, and three of them are short of the test's [`PATIENCE`](crate::kit::PATIENCE).
 pub(super) fn text(live: u16, closed: u16) -> String {
     let mut routes = String::new();
     for (condition, codes) in CONDITIONS {
         for (name, path, cluster, timeout) in [
-            ("hang", "hang", "live", "0.5s"),
+            ("hang", "hang", "live", "4s"),
             ("refuse", "refuse", "refused", "30s"),
             ("any", "", "live", "30s"),
         ] {

@@ -10,7 +10,7 @@ mod upstream;
 
 use std::thread;
 
-use cells::{BEHAVIOURS, CONDITIONS, Cell, KINDS, Kind, Seen};
+use cells::{BEHAVIOURS, Behaviour, CONDITIONS, Cell, KINDS, Kind, Seen};
 use upstream::Upstream;
 
 /// What became of a cell in Envoy and in the proxy.
@@ -26,24 +26,36 @@ fn matrix() -> Vec<Compared> {
     let text = config::text(upstream.port, closed);
     let envoy = config::Envoy::start(&text);
     let ours = config::Ours::start(&text, upstream.port, closed);
-    let each = |behaviour| CONDITIONS.iter().map(move |condition| (condition, behaviour));
-    let cells = BEHAVIOURS.iter().flat_map(each).flat_map(|(condition, behaviour)| {
-        KINDS.map(|kind| Cell { condition: condition.0, behaviour, kind })
-    });
-    thread::scope(|scope| {
-        let (upstream, envoy, ours) = (&upstream, &envoy, &ours);
-        let running: Vec<_> = cells
-            .map(|cell| {
-                let envoy = scope.spawn(move || cell.run("envoy", envoy.port, upstream));
-                let port = if cell.behaviour.is_refused() { ours.refused } else { ours.live };
-                (cell, envoy, scope.spawn(move || cell.run("ours", port, upstream)))
-            })
-            .collect();
-        let compare = |(cell, envoy, ours): (_, thread::ScopedJoinHandle<'_, _>, _)| {
-            let ours: thread::ScopedJoinHandle<'_, _> = ours;
-            Compared { cell, envoy: envoy.join().unwrap(), ours: ours.join().unwrap() }
+    // One behaviour after the other: the upstream's backlog holds fewer connections than there are cells, and a connection
+    // that has to be tried again would be late, which counts where requests hang.
+    let cells = |behaviour| {
+        let each = |(condition, _): &(&'static str, &str)| {
+            KINDS.map(|kind| Cell { condition, behaviour, kind })
         };
-        running.into_iter().map(compare).collect()
+        CONDITIONS.iter().flat_map(each).collect()
+    };
+    let ports = |behaviour: &Behaviour| {
+        let ours = if behaviour.is_refused() { ours.refused } else { ours.live };
+        [envoy.port, ours]
+    };
+    BEHAVIOURS.iter().flat_map(|it| compare(cells(it), ports(it), &upstream)).collect()
+}
+
+/// Runs these cells at the same time in Envoy and in the proxy, which have these ports.
+fn compare(cells: Vec<Cell>, ports: [u16; 2], upstream: &Upstream) -> Vec<Compared> {
+    thread::scope(|scope| {
+        let run = |cell: Cell| {
+            let [envoy, ours] = ports;
+            let envoy = scope.spawn(move || cell.run("envoy", envoy, upstream));
+            (cell, envoy, scope.spawn(move || cell.run("ours", ours, upstream)))
+        };
+        let running: Vec<_> = cells.into_iter().map(run).collect();
+        let compared = running.into_iter().map(|(cell, envoy, ours)| Compared {
+            cell,
+            envoy: envoy.join().unwrap(),
+            ours: ours.join().unwrap(),
+        });
+        compared.collect()
     })
 }
 
