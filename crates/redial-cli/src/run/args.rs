@@ -223,7 +223,7 @@ fn raised(cap: Nanos, base: Nanos) -> Nanos {
 
 /// A policy for one command. It has no other calls to earn retries with, or to hold back for.
 fn alone(policy: &Policy) -> Draft {
-    let draft = policy.edit().without_stall();
+    let draft = policy.edit().without_stall().without_park();
     match policy.budget() {
         Budget::Tokens(tokens) if tokens.bonus > 0 => draft.budget(Budget::default()),
         _ => draft,

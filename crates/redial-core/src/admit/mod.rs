@@ -12,7 +12,6 @@ mod cooldown;
 mod limit;
 mod pace;
 mod park;
-mod release;
 mod scopes;
 mod sliding;
 mod slots;
@@ -30,8 +29,7 @@ pub use stall::StallRule;
 pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
-pub(crate) use park::Ticket;
-pub(crate) use release::Release;
+pub(crate) use park::{Failed, Release, Ticket};
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -133,7 +131,7 @@ impl Guards {
         let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
         let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
         let slowdown = ledger.slowdown();
-        let park = policy.park().filter(|_| policy.attempts() > 1).map(Park::new);
+        let park = policy.park().filter(|_| policy.parks()).map(Park::new);
         let paced = stall.is_some()
             || slowdown.is_some()
             || park.is_some()
@@ -261,8 +259,18 @@ impl Guards {
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         if self.rewarding {
+            let charge = charge.filter(|charge| !self.is_only_refunded(*charge));
             self.ledger.succeeded(charge, stripe, now);
         }
+    }
+
+    /// Where failures are usual, a retry that succeeds gets its price back, and earns no more than a first attempt.
+    fn is_only_refunded(&self, charge: Charge) -> bool {
+        let refunded = self.fails_usually();
+        if refunded {
+            self.ledger.answered(charge);
+        }
+        refunded
     }
 
     /// Checks every guard in turn, right before an attempt is sent.
@@ -282,7 +290,9 @@ impl Guards {
         if self.breaker.as_ref().is_some_and(|breaker| breaker.is_shut(now)) {
             return Err(Stop::BreakerOpen);
         }
-        if self.stall.as_ref().is_some_and(|stall| !stall.admits(&self.pace, now)) {
+        if self.stall.as_ref().is_some_and(|stall| !stall.admits(&self.pace, now))
+            && !self.makes_few_calls(now)
+        {
             return Err(Stop::Stalled);
         }
         if self.throttle.as_ref().is_some_and(|throttle| !throttle.admits(now)) {

@@ -160,6 +160,11 @@ impl Pace {
         self.due.store(0, Relaxed);
     }
 
+    /// The longest that one of the attempts without an answer was waited for.
+    pub(crate) fn patience(&self) -> Nanos {
+        self.patience.load(Relaxed)
+    }
+
     /// Attempts without an answer since the last success.
     #[inline(always)]
     pub(crate) fn timeouts(&self) -> u32 {
@@ -168,7 +173,7 @@ impl Pace {
 
     /// For how many timeouts nothing has succeeded.
     pub(crate) fn silence(&self, now: Nanos) -> f64 {
-        let patience = self.patience.load(Relaxed).max(1);
+        let patience = self.patience().max(1);
         let idle = now.saturating_sub(self.timed_out.load(Relaxed));
         if idle > patience.saturating_mul(FORGET) {
             return 0.0;

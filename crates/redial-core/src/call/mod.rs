@@ -133,14 +133,17 @@ impl Call {
     }
 
     /// Grants the next attempt, or says why it must not be sent. Call it before the first attempt and again
-    /// after every wait. A call that is over, or that was not told to wait, gets no permit.
+    /// after every wait. A call that is over, or that was not told to wait, gets no permit. A call that is refused and
+    /// [parked](Self::is_parked) is not over: continue with [`unpark`](Self::unpark).
     #[inline(always)]
     pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         if self.stage != Stage::Ready {
             return Err(Stop::Cancelled);
         }
         let sent = self.send(cx, now);
-        if let Err(stop) = sent {
+        if let Err(stop) = sent
+            && !(stop == Stop::Stalled && self.park_stalled(cx, now))
+        {
             *self = self.take().stopped(*cx, stop, now);
         }
         sent
@@ -305,11 +308,12 @@ impl Call {
             return Ok(Verdict::InFlight);
         }
         self.attempts_left(cx, failure.is_some())?;
-        let wake = self.schedule(cx, hint, now, seed())?;
+        let seed = seed();
+        let wake = self.schedule(cx, hint, now, seed)?;
         if !self.suspended {
             cx.guards.foresee(failure.is_some(), cx.request.key, wake)?;
             if let Some(failure) = failure {
-                self.pay_or_park(cx, failure, sent, now)?;
+                self.pay_or_park(cx, failure, sent, seed, now)?;
             }
         }
         self.stage = Stage::Ready;
@@ -318,8 +322,12 @@ impl Call {
         Ok(Verdict::Wait(wake))
     }
 
+    fn most_attempts(&self, cx: &Context<'_>) -> u32 {
+        cx.policy.attempts().min(cx.request.attempts)
+    }
+
     fn attempts_left(&self, cx: &Context<'_>, retry: bool) -> Result<(), Stop> {
-        if self.attempts >= cx.policy.attempts().min(cx.request.attempts) {
+        if self.attempts >= self.most_attempts(cx) {
             Err(Stop::Attempts)
         } else if let Some(off) = cx.request.off.filter(|_| retry) {
             Err(off)

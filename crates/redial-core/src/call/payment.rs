@@ -3,8 +3,8 @@
 use core::task::Waker;
 use core::time::Duration;
 
-use super::{Call, Charge, Class, Context, Event, Failure, Nanos, Stage, Stop};
-use crate::admit::{Release, Ticket};
+use super::{Call, Charge, Class, Context, Event, Failure, Nanos, Stop};
+use crate::admit::{Failed, Release, Ticket};
 
 /// How the scheduled retry is paid for. With the number beside it in one enum, a call would not fit in 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,21 +38,30 @@ impl Call {
     /// Asks whether a parked call may go. Call it after every wait, before [`admit`](Self::admit). `waker` is woken when
     /// it is worth asking again; the last one that was passed counts.
     pub fn unpark(&mut self, cx: &Context<'_>, waker: &Waker, now: Nanos) -> Turn {
-        if !self.is_parked() || self.stage != Stage::Ready {
+        if !self.is_parked() {
             return Turn::Go;
         }
         if now >= self.deadline {
             *self = self.take().stopped(*cx, Stop::Deadline, now);
             return Turn::Stop(Stop::Deadline);
         }
-        match cx.guards.release(Ticket(self.token), self.deadline, waker, now) {
+        let attempts = (self.attempts, self.most_attempts(cx).saturating_sub(self.attempts));
+        match cx.guards.release(Ticket(self.token), attempts, self.deadline, waker, now) {
             Some(Release::Wait(until)) => Turn::Wait(until),
             Some(Release::Go { charge, is_probe, parked_at }) => {
-                self.set_charge(charge);
+                self.payment = Payment::Nothing;
+                if self.attempts > 0 {
+                    self.set_charge(charge);
+                }
                 let (attempt, held) =
                     (self.attempts + 1, Duration::from_nanos(now.saturating_sub(parked_at)));
                 cx.emit(|| Event::Released { attempt, held, probe: is_probe });
                 Turn::Go
+            }
+            Some(Release::Dry) => {
+                cx.emit(|| Event::BudgetDry);
+                *self = self.take().stopped(*cx, Stop::Budget, now);
+                Turn::Stop(Stop::Budget)
             }
             // Other guards have taken the place of those where it parked.
             None => {
@@ -90,26 +99,40 @@ impl Call {
         cx: &Context<'_>,
         failure: &Failure,
         sent: Nanos,
+        seed: u64,
         now: Nanos,
     ) -> Result<(), Stop> {
-        let hinted = || failure.hint.and_then(|_| cx.guards.charge(failure.class, now));
-        let left = self.deadline.saturating_sub(now);
-        let parked = || match cx.request.park {
-            0 => None,
-            most => cx.guards.park(cx.policy, failure, sent, left, most, now),
-        };
         if cx.request.park > 0
-            && let Some(charge) = hinted()
+            && failure.hint.is_some()
+            && let Some(charge) = cx.guards.charge(failure.class, now)
         {
             self.set_charge(charge);
             Ok(())
-        } else if let Some(Ticket(place)) = parked() {
-            (self.token, self.payment) = (place, Payment::Parked);
-            cx.emit(|| Event::Parked { attempt: self.attempts + 1 });
+        } else if self.park(cx, failure.class, sent, seed, now) {
             Ok(())
         } else {
             self.pay(cx, failure.class, now)
         }
+    }
+
+    /// Parks a call that the stall rule refuses: others are sent, and their success releases it.
+    #[cold]
+    pub(super) fn park_stalled(&mut self, cx: &Context<'_>, now: Nanos) -> bool {
+        self.refund(cx, now);
+        let class = if self.attempts > 0 { Class::Timeout } else { Class::Transient };
+        self.park(cx, class, now, 0, now)
+    }
+
+    fn park(&mut self, cx: &Context<'_>, class: Class, sent: Nanos, seed: u64, now: Nanos) -> bool {
+        let (attempts, most) = (self.attempts, cx.request.park);
+        let left = self.deadline.saturating_sub(now);
+        let failed = Failed { class, sent, left, attempts, most, seed };
+        let ticket = if most > 0 { cx.guards.park(cx.policy, &failed, now) } else { None };
+        if let Some(Ticket(place)) = ticket {
+            (self.token, self.payment) = (place, Payment::Parked);
+            cx.emit(|| Event::Parked { attempt: attempts + 1 });
+        }
+        ticket.is_some()
     }
 
     pub(super) fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {

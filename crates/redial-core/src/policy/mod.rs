@@ -61,7 +61,7 @@ pub struct Draft {
     cooldown: Option<CoolDownRule>,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
     stall: Option<StallRule>,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
     park: Option<ParkRule>,
 }
 
@@ -86,7 +86,7 @@ impl Default for Draft {
             concurrency: None,
             cooldown: None,
             stall: Some(StallRule::default()),
-            park: None,
+            park: Some(ParkRule::default()),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Draft {
     /// Only a number of attempts: no deadline, no budget, hints ignored. Many other systems default to this.
     pub fn bare(attempts: u32) -> Self {
         let bare = Self { budget: Budget::None, hint: HintRule::Ignore, ..Self::default() };
-        bare.attempts(attempts).without_deadline().without_hedge().without_stall()
+        bare.attempts(attempts).without_deadline().without_hedge().without_stall().without_park()
     }
 
     /// Attempts in all, the first one included.
@@ -379,5 +379,11 @@ impl Policy {
     /// When a call waits for evidence instead of failing, if it does.
     pub fn park(&self) -> Option<&ParkRule> {
         self.0.park.as_ref()
+    }
+
+    /// Whether calls park: they have a retry that the budget can refuse, and a deadline that ends the wait.
+    pub fn parks(&self) -> bool {
+        let can_refuse = self.attempts() > 1 && *self.budget() != Budget::None;
+        self.park().is_some() && can_refuse && self.deadline().is_some()
     }
 }

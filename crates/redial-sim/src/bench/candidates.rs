@@ -131,7 +131,7 @@ fn budgets() -> [(&'static str, Budget); 4] {
 }
 
 fn draft(cell: &Cell) -> Draft {
-    let plain = Draft::default().without_hedge().without_stall();
+    let plain = Draft::default().without_hedge().without_stall().without_park();
     plain.deadline(cell.deadline).without_attempt_timeout()
 }
 

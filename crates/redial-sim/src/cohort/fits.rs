@@ -133,7 +133,7 @@ fn guards(policy: &Policy) -> Result<(), Refused> {
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
         (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
         (policy.stall().is_some(), "every instance holds calls back after timeouts of its own"),
-        (policy.park().is_some(), "parked calls of an instance wait for its own successes"),
+        (policy.parks(), "parked calls of an instance wait for its own successes"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }

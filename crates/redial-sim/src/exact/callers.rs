@@ -78,7 +78,7 @@ impl Callers {
     /// `keyed` is whether keys matter.
     pub(super) fn new(scenario: &Scenario, edges: &[Edge<'_>], keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
-        let parks = edges.iter().any(|edge| edge.policy.park().is_some());
+        let parks = edges.iter().any(|edge| edge.policy.parks());
         let hedges = edges.iter().any(|edge| edge.most_hedges > 0);
         let remembers = edges.iter().any(|edge| edge.policy.backoff().remembers());
         let fixed = clients.arrivals.callers();

@@ -245,6 +245,7 @@ impl<'a> World<'a> {
         let target = self.next_target(origin, call.attempts() == 0);
         let edge = &self.edges[target.edge as usize];
         match call.admit(&edge.context(&target), now) {
+            Err(_) if call.is_parked() => self.apply(origin, &call, Verdict::Wait(now), now),
             Ok(permit) if edge.most_hedges > 0 => self.start_race(&target, call, permit, now),
             Ok(permit) => self.send(&target, Held::Call(call), permit, now),
             Err(stop) => self.over(origin, Some(stop), call.attempts(), now),

@@ -49,7 +49,7 @@ impl Subject {
 
     /// The policy that makes a single attempt.
     pub fn no_retry() -> Self {
-        let draft = Policy::draft().attempts(1).without_hedge().without_stall();
+        let draft = Policy::draft().attempts(1).without_hedge().without_stall().without_park();
         let policy = draft.build().unwrap_or_else(|_| Policy::standard());
         Self { name: NO_RETRY.to_owned(), policy, careless: false }
     }
@@ -149,7 +149,7 @@ impl Scenario {
             || policy.concurrency().is_some()
             || policy.cooldown().is_some()
             || policy.stall().is_some()
-            || policy.park().is_some();
+            || policy.parks();
         guarded || policy.hedge().is_some_and(learns) || self.can_run_dry(policy)
     }
 

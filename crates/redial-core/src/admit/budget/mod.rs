@@ -248,6 +248,14 @@ impl Ledger {
         }
     }
 
+    /// Whether a retry after such a failure could be charged right now.
+    pub(crate) fn can_pay(&self, class: Class, now: Nanos) -> bool {
+        match self {
+            Self::Tokens(tokens) => tokens.can_pay(class),
+            _ => self.balance(now).is_none_or(|retries| retries > 0),
+        }
+    }
+
     /// The lease from a fleet's budget, if it is one.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         if let Self::Lease(lease) = self { Some(lease) } else { None }

@@ -84,10 +84,10 @@ impl TokenBudget {
     /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
     /// starts with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
     /// retries that succeed. A retry after a timeout counts double. An empty bucket allows one retry in 30 s. Nothing is
-    /// paid for while successes take more than three times as long as usual.
+    /// paid for while successes take more than one and a half times as long as usual.
     pub fn earned() -> Self {
         let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
-        tokens.slowdown(3.0).floor(Rate { count: 1, per: 30 * SECOND })
+        tokens.slowdown(1.5).floor(Rate { count: 1, per: 30 * SECOND })
     }
 
     /// Sets the cost of a retry after a timeout.
@@ -211,6 +211,11 @@ impl Tokens {
             return Some(Charge(cost));
         }
         self.charge_floor(now)
+    }
+
+    /// Whether the bucket pays for a retry.
+    pub(crate) fn can_pay(&self, class: Class) -> bool {
+        self.held().pay(self.cost(class), class).is_some()
     }
 
     /// Charges a part of the usual cost.

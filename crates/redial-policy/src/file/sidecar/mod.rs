@@ -187,7 +187,7 @@ impl Upstream {
 
 /// The guards of a draft, without anything else that limits a call.
 fn guards_only(draft: redial_core::Draft) -> Policy {
-    let draft = draft.attempts(1).without_deadline().without_hedge().without_stall();
+    let draft = draft.attempts(1).without_deadline().without_hedge().without_stall().without_park();
     draft.budget(Budget::None).build().unwrap_or_else(|_| Policy::standard())
 }
 

@@ -1,0 +1,220 @@
+//! A retry that the budget cannot pay for is usually refused. In a short outage that loses exactly the calls that retries
+//! exist for: the budget of a busy process is empty after a few milliseconds, and the destination is back a second later.
+//!
+//! So a call that may be repeated *parks*: it waits in the process and sends nothing.
+//!
+//! 1. It goes again when an attempt that was sent after its own has succeeded (*evidence*): the oldest first, no faster than
+//!    the process makes calls, and paid for from the budget.
+//! 2. Without evidence one call at a time is sent to find out (a *probe*), the more rarely the longer the outage lasts. After
+//!    a timeout only a call that is alone probes, because its process makes no other calls that could bring evidence.
+//! 3. At most as many calls wait as the process makes in a second.
+//! 4. When nothing has succeeded for half of the deadline, or when failures are usual, calls fail at once.
+//!
+//! A call that the [stall rule](super::StallRule) holds back waits in the same line, and pays nothing for its first attempt.
+//!
+//! The order of release is decided here. A runner only supplies how to wake a call.
+
+mod line;
+mod release;
+mod traffic;
+
+pub(crate) use line::Ticket;
+pub(crate) use release::{Failed, Release};
+
+use line::Line;
+use traffic::Traffic;
+
+use core::task::Waker;
+
+use crate::decide::Class;
+use crate::random;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::units::{MS, Nanos, share};
+
+use Ordering::Relaxed;
+
+/// When a call whose retry cannot be paid for waits for evidence instead of failing.
+///
+/// A call parks while the outage is young, if failures are not usual here and there is room. It is released when an
+/// attempt that was sent later has succeeded, or as a probe when nothing else is sent. It fails at its deadline.
+///
+/// Defaults: outages of up to half of the deadline, and 10,000 calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct ParkRule {
+    /// How long nothing may have succeeded for a call to park, as a share of the deadline. After that, calls fail fast.
+    pub outage: f64,
+    /// The most calls that wait at once. Never more than the calls of a second wait, or 100 where that is fewer.
+    pub most: u32,
+}
+
+impl Default for ParkRule {
+    fn default() -> Self {
+        Self { outage: 0.5, most: 10_000 }
+    }
+}
+
+impl ParkRule {
+    /// Parks calls in outages that have lasted for up to this share of the deadline.
+    pub fn outage(share: f64) -> Self {
+        Self { outage: share, ..Self::default() }
+    }
+
+    /// Sets how many calls may wait at once.
+    pub fn most(self, calls: u32) -> Self {
+        Self { most: calls, ..self }
+    }
+}
+
+/// So many calls may wait in a process with little traffic.
+const FEW: f64 = 100.0;
+/// Releases per second where there is little traffic.
+const SLOWEST: f64 = 50.0;
+/// Releases that may follow each other at once, in time at the current pace.
+const BURST: Nanos = 10 * MS;
+/// The least time without a failure or a probe before a call may probe.
+const PROBE: Nanos = 50 * MS;
+/// With one retry left, a probe waits for this share of the time that is left; with k, for a k²th of it.
+const LAST_PROBE: f64 = 0.2;
+/// By which share the time of a probe varies, so that processes whose calls fail together do not probe together.
+const SPREAD: f64 = 0.25;
+/// A call that is alone probes after a timeout if its deadline is at least so many timeouts. Its attempts then take at most
+/// 40% of its time; with less room, a fleet of processes that make one call each keeps a saturated server saturated.
+const ROOM: u64 = 10;
+
+/// A parked call.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Evidence is the success of an attempt that was sent after this.
+    since: Nanos,
+    /// How its last attempt failed.
+    class: Class,
+    /// When it parked.
+    at: Nanos,
+    /// How long a probe after a timeout waits at least; `None` if the timeout leaves no room for probes.
+    rest: Option<Nanos>,
+    /// Random, for the time of a probe.
+    bits: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Park {
+    rule: ParkRule,
+    traffic: Traffic,
+    /// When the last attempt failed, or the last probe was sent.
+    last_sign: AtomicU64,
+    /// When the pace allows the next release.
+    next_at: AtomicU64,
+    /// Calls with a place in the line or on their way to it.
+    parked: AtomicU32,
+    line: Mutex<Line>,
+}
+
+impl Park {
+    pub(crate) fn new(rule: &ParkRule) -> Self {
+        Self { rule: *rule, ..Self::default() }
+    }
+
+    fn failed(&self, is_first: bool, deadline: Nanos, now: Nanos) {
+        self.last_sign.fetch_max(now, Relaxed);
+        self.traffic.failed(is_first, self.longest_outage(deadline), now);
+    }
+
+    /// An attempt succeeded. Wakes the first in line.
+    fn succeeded(&self, is_first: bool, now: Nanos) {
+        self.traffic.succeeded(is_first, now);
+        if self.parked() > 0 {
+            self.wake_first();
+        }
+    }
+
+    fn wake_first(&self) {
+        let waker = lock(&self.line).and_then(|line| line.first_waker());
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether every success has to be recorded.
+    fn is_watching(&self, now: Nanos) -> bool {
+        self.parked() > 0 || self.traffic.is_watching(now)
+    }
+
+    fn longest_outage(&self, deadline: Nanos) -> Nanos {
+        share(self.rule.outage, deadline)
+    }
+
+    /// Takes a place for a call, if the outage is young, failing is an exception, and there is room. `most` calls can be held
+    /// by the runner.
+    fn enter(&self, waiting: Waiting, deadline: Nanos, most: u32, now: Nanos) -> Option<Ticket> {
+        let is_young = self.traffic.outage(now) <= self.longest_outage(deadline);
+        if !is_young || !self.traffic.usually_succeeds() {
+            return None;
+        }
+        let room = (self.traffic.rate(now).max(FEW) as u32).min(self.rule.most).min(most);
+        let mut line = lock(&self.line)?;
+        let more = |parked: u32| (parked < room).then(|| parked + 1);
+        self.parked.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(line.take_place(waiting))
+    }
+
+    /// A call whose backoff is over joins the line, and is woken when it may be its turn. Returns also whether it is the
+    /// first in line.
+    fn join(&self, ticket: Ticket, waker: &Waker) -> Option<(Waiting, bool)> {
+        Some(lock(&self.line)?.join(ticket, waker))
+    }
+
+    /// The call is released, or over. The next one in line may go.
+    pub(super) fn leave(&self, ticket: Ticket) {
+        if let Some(mut line) = lock(&self.line) {
+            line.leave(ticket);
+            self.parked.fetch_sub(1, Relaxed);
+        }
+        self.wake_first();
+    }
+
+    /// When the pace allows a release: no faster than the process makes calls.
+    fn due(&self, now: Nanos) -> Nanos {
+        let burst = self.interval(now).max(BURST);
+        self.next_at.load(Relaxed).max(now.saturating_sub(burst))
+    }
+
+    fn released(&self, now: Nanos) {
+        self.next_at.store(self.due(now).saturating_add(self.interval(now)), Relaxed);
+    }
+
+    fn interval(&self, now: Nanos) -> Nanos {
+        (1e9 / self.traffic.rate(now).max(SLOWEST)) as Nanos
+    }
+
+    /// When the first in line may probe. The older the outage and the fewer the `retries` that are left, the rarer are
+    /// probes. `rest` is the least wait.
+    fn probes_at(&self, waiting: &Waiting, retries: u64, left: Nanos, now: Nanos) -> Nanos {
+        let retries = retries.max(1) as f64;
+        let by_retries = share(LAST_PROBE / (retries * retries), left);
+        let by_rest = waiting.rest.map_or(0, |rest| rest.min(left / 3));
+        let spacing = PROBE.max(self.traffic.outage(now) / 2).max(by_retries).max(by_rest);
+        let (lo, hi) = (share(1.0 - SPREAD, spacing), share(1.0 + SPREAD, spacing));
+        self.last_sign.load(Relaxed).saturating_add(random::uniform(lo, hi, waiting.bits))
+    }
+
+    fn probed(&self, now: Nanos) {
+        self.last_sign.fetch_max(now, Relaxed);
+    }
+
+    /// Whether failed first attempts are an exception.
+    pub(super) fn usually_succeeds(&self) -> bool {
+        self.traffic.usually_succeeds()
+    }
+
+    /// Whether no other call is expected within this time.
+    pub(super) fn is_alone(&self, time: Nanos, now: Nanos) -> bool {
+        self.traffic.is_alone(time, now)
+    }
+
+    /// How many calls wait.
+    pub(super) fn parked(&self) -> u32 {
+        self.parked.load(Relaxed)
+    }
+}
