@@ -65,7 +65,11 @@ impl Preset {
     /// Its settings.
     pub fn draft(self) -> Draft {
         let backoff = |base, cap| Backoff::exponential(ms(base), ms(cap));
-        let tenth = Draft::default().budget(Budget::default()).without_hedge().without_stall().without_park();
+        let tenth = Draft::default()
+            .budget(Budget::default())
+            .without_hedge()
+            .without_stall()
+            .without_park();
         let floor = |rate| Budget::Window(WindowBudget::default().floor(rate));
         let draft = Draft::default();
         match self {

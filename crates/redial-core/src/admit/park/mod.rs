@@ -71,6 +71,10 @@ impl ParkRule {
 const FEW: f64 = 100.0;
 /// Releases per second where there is little traffic.
 const SLOWEST: f64 = 50.0;
+/// The slowest release otherwise, as a share of the calls a second.
+const SLOW_RELEASE: f64 = 0.15;
+/// Parked calls should be served within this share of the time that the first of them has left.
+const DRAIN: f64 = 0.5;
 /// Releases that may follow each other at once, in time at the current pace.
 const BURST: Nanos = 10 * MS;
 /// The least time without a failure or a probe before a call may probe.
@@ -174,18 +178,22 @@ impl Park {
         self.wake_first();
     }
 
-    /// When the pace allows a release: no faster than the process makes calls.
-    fn due(&self, now: Nanos) -> Nanos {
-        let burst = self.interval(now).max(BURST);
+    /// When the pace allows a release. `left` is the time of the first in line.
+    fn due(&self, left: Nanos, now: Nanos) -> Nanos {
+        let burst = self.interval(left, now).max(BURST);
         self.next_at.load(Relaxed).max(now.saturating_sub(burst))
     }
 
-    fn released(&self, now: Nanos) {
-        self.next_at.store(self.due(now).saturating_add(self.interval(now)), Relaxed);
+    fn released(&self, left: Nanos, now: Nanos) {
+        self.next_at.store(self.due(left, now).saturating_add(self.interval(left, now)), Relaxed);
     }
 
-    fn interval(&self, now: Nanos) -> Nanos {
-        (1e9 / self.traffic.rate(now).max(SLOWEST)) as Nanos
+    /// The time between two releases: as fast as all parked calls need to be served in half of the time that is left, and no
+    /// faster than the process makes calls. A destination that has just come back is not loaded more than that takes.
+    fn interval(&self, left: Nanos, now: Nanos) -> Nanos {
+        let rate = self.traffic.rate(now);
+        let needed = f64::from(self.parked()) * 1e9 / share(DRAIN, left).max(1) as f64;
+        (1e9 / needed.clamp(SLOW_RELEASE * rate, rate).max(SLOWEST)) as Nanos
     }
 
     /// When the first in line may probe. The older the outage and the fewer the `retries` that are left, the rarer are
@@ -208,9 +216,9 @@ impl Park {
         self.traffic.usually_succeeds()
     }
 
-    /// Whether no other call is expected within this time.
+    /// Whether no other call is parked, and none is expected within this time.
     pub(super) fn is_alone(&self, time: Nanos, now: Nanos) -> bool {
-        self.traffic.is_alone(time, now)
+        self.parked() <= 1 && self.traffic.is_alone(time, now)
     }
 
     /// How many calls wait.

@@ -140,7 +140,7 @@ impl Guards {
         // The stall rule lets other first attempts pass, and they are the probes.
         let is_held_back = attempts.0 == 0;
         let due = if has_evidence {
-            park.due(now)
+            park.due(left, now)
         } else if is_held_back
             || !(waiting.class != Class::Timeout || is_alone && waiting.may_probe())
         {
@@ -166,7 +166,7 @@ impl Guards {
             return poll;
         };
         if has_evidence {
-            park.released(now);
+            park.released(left, now);
         } else {
             park.probed(now);
         }

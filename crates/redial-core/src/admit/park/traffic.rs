@@ -11,6 +11,8 @@ use Ordering::Relaxed;
 
 /// The rate of calls is that of about this long.
 const WINDOW: f64 = 1e9;
+/// Whether other calls can be expected is judged by those of about this long.
+const LONG_WINDOW: f64 = 10e9;
 /// The shortest time that a rate is computed from: a burst at the start is not a rate.
 const RATE_FROM: f64 = 1e8;
 /// With a larger usual share of failures, failing is not the exception.
@@ -29,8 +31,10 @@ pub(super) struct Traffic {
     /// When the first failure since the last success ended; 0 if there was none.
     down_since: AtomicU64,
     last_failure: AtomicU64,
-    /// A decayed count of ended first attempts, as the bits of an f64; when it was changed; when it began.
+    /// Decayed counts of ended first attempts, as the bits of an f64: of the window, and of the long one; when they were
+    /// changed; when they began.
     calls: AtomicU64,
+    calls_long: AtomicU64,
     calls_at: AtomicU64,
     calls_from: AtomicU64,
     /// The usual share of first attempts that fail, as the bits of an f64; when it was changed; of how many it is the mean.
@@ -63,6 +67,7 @@ impl Traffic {
         let _ = self.calls_from.compare_exchange(0, now.max(1), Relaxed, Relaxed);
         let passed = now.saturating_sub(self.calls_at.swap(now, Relaxed)) as f64;
         put(&self.calls, get(&self.calls) * exp(-passed / WINDOW) + 1.0);
+        put(&self.calls_long, get(&self.calls_long) * exp(-passed / LONG_WINDOW) + 1.0);
 
         let count = self.outcomes.load(Relaxed);
         let passed = now.saturating_sub(self.failures_at.swap(now, Relaxed)) as f64;
@@ -82,22 +87,19 @@ impl Traffic {
         failure != 0 && now.saturating_sub(failure) < WATCH
     }
 
-    /// Calls of about the last second.
-    fn recent(&self, now: Nanos) -> f64 {
-        let passed = now.saturating_sub(self.calls_at.load(Relaxed)) as f64;
-        get(&self.calls) * exp(-passed / WINDOW)
-    }
-
     /// Calls a second. A decayed count over the time t is window · (1 − e^(−t / window)) times the rate.
     pub(super) fn rate(&self, now: Nanos) -> f64 {
         let known = now.saturating_sub(self.calls_from.load(Relaxed)) as f64;
         let window = WINDOW * (1.0 - exp(-known.max(RATE_FROM) / WINDOW));
-        self.recent(now) * 1e9 / window
+        let passed = now.saturating_sub(self.calls_at.load(Relaxed)) as f64;
+        get(&self.calls) * exp(-passed / WINDOW) * 1e9 / window
     }
 
     /// Whether no other call is expected within this time.
     pub(super) fn is_alone(&self, time: Nanos, now: Nanos) -> bool {
-        (self.recent(now) - 1.0) * time as f64 / WINDOW < 1.0
+        let passed = now.saturating_sub(self.calls_at.load(Relaxed)) as f64;
+        let others = get(&self.calls_long) * exp(-passed / LONG_WINDOW) - 1.0;
+        others * time as f64 / LONG_WINDOW < 1.0
     }
 
     /// For how long nothing has succeeded.
@@ -108,9 +110,11 @@ impl Traffic {
         }
     }
 
-    /// Whether a failed first attempt is an exception. The first few say nothing yet.
+    /// Whether a failed first attempt is an exception. The first few say nothing yet, and a share of 1 says that nothing has
+    /// ever succeeded.
     pub(super) fn usually_succeeds(&self) -> bool {
-        self.outcomes.load(Relaxed) < FIRST || get(&self.failures) <= USUAL_FAILURES
+        let failures = get(&self.failures);
+        self.outcomes.load(Relaxed) < FIRST || failures <= USUAL_FAILURES || failures >= 1.0
     }
 }
 
