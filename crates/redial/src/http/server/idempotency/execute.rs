@@ -205,7 +205,7 @@ where
     match done {
         Ok((response, stop)) => {
             if let Some(stop) = stop {
-                inbound::gave_up(stop, u32::MAX);
+                inbound::stop_above(stop);
             }
             response
         }
