@@ -102,25 +102,20 @@ impl<C> Retry<C> {
         let mut judged = match judged {
             Some(judged) => judged,
             None => {
-                let attempt = session.first()?;
+                let attempt = match session.first()? {
+                    Some(attempt) => attempt,
+                    None => next(&mut session, token, &mut cause)?,
+                };
                 judge(self, Some(inside(session.current(), || op(attempt))))
             }
         };
         loop {
             match session.settle(judged, &mut cause) {
                 Step::Return(result) => return result,
-                Step::WaitUntil(until) => {
-                    pause(until, token);
-                    if session.is_parked() {
-                        await_turn(&mut session, token, &mut cause)?;
-                    }
-                }
+                Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
             }
-            if token.is_some_and(CancelToken::is_cancelled) {
-                return Err(session.cancel(&mut cause));
-            }
-            let attempt = session.next(&mut cause)?;
+            let attempt = next(&mut session, token, &mut cause)?;
             judged = judge(self, Some(inside(session.current(), || op(attempt))));
         }
     }
@@ -142,6 +137,25 @@ fn pause(until: Nanos, token: Option<&CancelToken>) {
         Some(token) => token.wait(wait),
         #[allow(clippy::disallowed_methods, reason = "there is no token that could wake it")]
         None => thread::sleep(wait),
+    }
+}
+
+/// The next attempt, when it is admitted.
+fn next<C, E>(
+    session: &mut Session<&Retry<C>, C, Monotonic>,
+    token: Option<&CancelToken>,
+    cause: &mut Option<E>,
+) -> Result<Attempt, Error<E>> {
+    loop {
+        if session.is_parked() {
+            await_turn(session, token, cause)?;
+        }
+        if token.is_some_and(CancelToken::is_cancelled) {
+            return Err(session.cancel(cause));
+        }
+        if let Some(attempt) = session.next(cause)? {
+            return Ok(attempt);
+        }
     }
 }
 

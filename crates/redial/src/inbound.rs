@@ -102,18 +102,25 @@ impl Inbound {
 
 /// Records that an outgoing call gave up after so many attempts. The layers above should not retry when a layer
 /// below has done so already, or when a guard protects the destination.
-pub(crate) fn gave_up(reason: Stop, attempts: u32) {
-    if thread_state::is_serving() && should_cross(reason, attempts) {
-        let mut inbound = CURRENT.get();
-        inbound.stop = Some(reason);
-        CURRENT.set(inbound);
+pub(crate) fn gave_up(reason: Stop, attempts: u32, was_parked: bool) {
+    if should_cross(reason, attempts, was_parked) {
+        stop_above(reason);
     }
 }
 
-/// Whether the layers above should stop retrying because a call ended for this reason.
-pub(crate) fn should_cross(reason: Stop, attempts: u32) -> bool {
+/// Tells the layers above to stop retrying, if a request is being served.
+pub(crate) fn stop_above(reason: Stop) {
+    if thread_state::is_serving() {
+        CURRENT.set(Inbound { stop: Some(reason), ..CURRENT.get() });
+    }
+}
+
+/// Whether the layers above should stop retrying because a call ended for this reason. A parked call whose deadline passes has
+/// found the budget dry, or the destination stalled.
+pub(crate) fn should_cross(reason: Stop, attempts: u32, was_parked: bool) -> bool {
     match reason {
         Stop::Attempts => attempts > 1,
+        Stop::Deadline => was_parked,
         Stop::HintTooLong | Stop::Nested | Stop::ToldToStop => true,
         other => other.is_guard(),
     }

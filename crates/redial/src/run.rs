@@ -205,10 +205,7 @@ impl<C> Retry<C> {
         loop {
             match step {
                 Step::Return(answer) => return answer,
-                Step::WaitUntil(until) => {
-                    sleep(until).await;
-                    session.turn(&mut cause).await?;
-                }
+                Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
             step = self.attempt(&mut session, op, &mut cause).await;
@@ -226,7 +223,7 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let (op, start) = match session.admit(cause) {
+        let (op, start) = match session.admit(cause).await {
             Err(error) => return Step::Return(Err(error)),
             Ok(attempt) => during(session.current().as_ref(), || op.start(attempt)),
         };

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, NEVER, Nanos, Permit, Stop, Verdict, nanos};
+use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::{Ending, Error, ErrorInner};
-use crate::park::ParkLimit;
+use crate::park::Place;
 use crate::retry::Retry;
 use crate::spans::{Current, Trace};
 use crate::{entropy, inbound, testing, thread_state};
-use park::Hold;
+use park::{Hold, room};
 
 /// A call in progress, which borrows its [`Retry`] or owns one. Dropping it gives back what it holds.
 pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
@@ -126,34 +126,38 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
-    /// The first attempt, if it is admitted.
+    /// The first attempt, if it is admitted. `None` if the call is parked: it is the [next](Self::next) one after its turn.
     #[inline(always)]
-    pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
-        let admitted = self.call.admit(&numbered(self.retry.borrow(), self.number), self.started);
-        self.admitted(admitted, &mut None)
+    pub(crate) fn first<E>(&mut self) -> Result<Option<Attempt>, Error<E>> {
+        let place = self.place();
+        let mut cx = numbered(self.retry.borrow(), self.number);
+        cx.request.park = room::<K>(place.as_ref());
+        let admitted = self.call.admit(&cx, self.started);
+        self.admitted(admitted, place, &mut None)
     }
 
-    /// The first attempt, or the next one after a wait.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn admit<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        if self.call.attempts() == 0 { self.first() } else { self.next(cause) }
-    }
-
-    /// The next attempt, after a wait.
-    pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        let cx = limited(self.retry.borrow(), self.number, self.barred);
+    /// The next attempt, after a wait. `None` if the call is parked, until its turn.
+    pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Option<Attempt>, Error<E>> {
+        let place = self.place();
+        let mut cx = limited(self.retry.borrow(), self.number, self.barred);
+        cx.request.park = room::<K>(place.as_ref());
         let admitted = self.call.admit(&cx, K::now());
-        self.admitted(admitted, cause)
+        self.admitted(admitted, place, cause)
     }
 
     #[inline(always)]
     fn admitted<E>(
         &mut self,
         admitted: Result<Permit, Stop>,
+        place: Option<Place>,
         cause: &mut Option<E>,
-    ) -> Result<Attempt, Error<E>> {
+    ) -> Result<Option<Attempt>, Error<E>> {
         match admitted {
-            Ok(permit) => Ok(self.sent(permit)),
+            Ok(permit) => Ok(Some(self.sent(permit))),
+            Err(_) if self.is_parked() => {
+                self.hold(place, K::now());
+                Ok(None)
+            }
             Err(reason) => Err(self.error(reason, cause)),
         }
     }
@@ -207,17 +211,13 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let now = K::now();
         self.trace.ended(permit.number, &outcome, now);
         let outcome = self.with_pending(outcome, now);
+        let place = self.place();
         let mut cx = limited(self.retry.borrow(), self.number, self.barred);
-        let place = ParkLimit::enter(self.retry.borrow().park_limit.as_ref());
-        // Without a deadline, a call could be held forever.
-        if place.is_some() && testing::cap().is_none() && self.call.deadline() != NEVER {
-            cx.request.park = K::MOST_PARKED;
-        }
+        cx.request.park = room::<K>(place.as_ref());
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
-        if self.call.is_parked() {
-            self.hold.begin(place, now);
-            self.trace.parked();
+        if self.is_parked() {
+            self.hold(place, now);
         }
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(nanos(hint.after()))));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
@@ -245,7 +245,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     #[cold]
     fn error<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         self.trace.stopped(reason);
-        inbound::gave_up(reason, self.call.attempts());
+        inbound::gave_up(reason, self.call.attempts(), self.hold.was_parked());
         let (now, retry, failure) = (K::now(), self.retry.borrow(), self.previous);
         let dry = failure.filter(|_| reason == Stop::Budget);
         let ending = Ending {

@@ -13,14 +13,17 @@ use std::time::Duration;
 use redial_core::{Nanos, Turn};
 
 use super::{Session, limited};
+#[cfg(feature = "tokio")]
+use crate::attempt::Attempt;
 use crate::clock::Clock;
 #[cfg(feature = "tokio")]
 use crate::clock::Tokio;
 use crate::error::Error;
-use crate::park::Place;
+use crate::park::{ParkLimit, Place};
 use crate::retry::Retry;
 #[cfg(feature = "tokio")]
 use crate::run::timer;
+use crate::testing;
 
 /// How long a call was parked. It allocates when the call parks.
 #[derive(Default)]
@@ -36,8 +39,11 @@ struct Times {
 }
 
 impl Hold {
-    #[cold]
-    pub(super) fn begin(&mut self, place: Option<Place>, now: Nanos) {
+    pub(super) fn was_parked(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn begin(&mut self, place: Option<Place>, now: Nanos) {
         let times = self.0.get_or_insert_default();
         (times.since, times.place) = (Some(now), place);
     }
@@ -59,7 +65,25 @@ impl Hold {
     }
 }
 
+/// How many calls can be held, by a call that has this place.
+pub(super) fn room<K: Clock>(place: Option<&Place>) -> u32 {
+    if place.is_some() { K::MOST_PARKED } else { 0 }
+}
+
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
+    /// A place in case that the call parks; `None` if there is none, or if a test skips waits.
+    pub(super) fn place(&self) -> Option<Place> {
+        let limit = self.retry.borrow().park_limit.as_ref();
+        testing::cap().is_none().then(|| ParkLimit::enter(limit)).flatten()
+    }
+
+    /// The call parks.
+    #[cold]
+    pub(super) fn hold(&mut self, place: Option<Place>, now: Nanos) {
+        self.hold.begin(place, now);
+        self.trace.parked();
+    }
+
     /// Whether the call has to wait for its [turn](Self::ask) before the next attempt.
     pub(crate) fn is_parked(&self) -> bool {
         self.call.is_parked()
@@ -91,12 +115,26 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// For how long the call has been parked.
     pub(crate) fn parked(&self) -> Duration {
-        self.hold.total(K::now())
+        if self.hold.was_parked() { self.hold.total(K::now()) } else { Duration::ZERO }
     }
 }
 
 #[cfg(feature = "tokio")]
 impl<R: Borrow<Retry<C>>, C> Session<R, C, Tokio> {
+    /// The first attempt, or the next one after a wait, when it is admitted.
+    pub(crate) async fn admit<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        loop {
+            if self.is_parked() {
+                Box::pin(self.turn(cause)).await?;
+            }
+            let is_new = self.call.attempts() == 0 && !self.hold.was_parked();
+            let admitted = if is_new { self.first() } else { self.next(cause) };
+            if let Some(attempt) = admitted? {
+                return Ok(attempt);
+            }
+        }
+    }
+
     /// Waits for the turn of the call, if it is parked.
     pub(crate) async fn turn<E>(&mut self, cause: &mut Option<E>) -> Result<(), Error<E>> {
         if !self.is_parked() {

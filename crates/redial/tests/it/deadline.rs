@@ -1,6 +1,6 @@
 //! The deadline layer: deadlines that arrive with requests.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,12 +10,13 @@ use axum::{Extension, Router};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use redial::http::names;
 use redial::http::server::{DeadlineLayer, IdempotencyLayer, MemoryStore, ShedLayer};
-use redial::{Inbound, Retry};
+use redial::{Inbound, Retry, Stop};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
+use crate::park;
 use crate::support::{Fault, RESET, ms, plain, unbounded};
 
 fn request(headers: &[(&'static str, &str)]) -> Request<Body> {
@@ -178,6 +179,24 @@ async fn the_response_reports_an_outgoing_call_that_gave_up() {
         assert_eq!(header(status).await.as_deref(), expected, "{status}");
     }
     assert_eq!(stop(&ask(DeadlineLayer::new(), &[], fail_without_a_call).await), None);
+}
+
+/// A call that waits for a slow response has not retried, so its caller may.
+#[tokio::test(start_paused = true)]
+async fn the_response_reports_a_call_that_was_parked_until_its_deadline() {
+    async fn fail(parks: bool) -> StatusCode {
+        let retry = Retry::new(park::policy(|p| p.budget(park::dry()))).idempotent();
+        park::busy(&retry).await;
+        let op = |_| async move { if parks { Err::<(), _>(RESET) } else { pending().await } };
+        let (result, _) = tokio::join!(retry.run(op), retry.run(op));
+        assert_eq!(result.unwrap_err().reason(), Stop::Deadline);
+        StatusCode::BAD_GATEWAY
+    }
+    for (parks, stop) in [(true, Some("deadline")), (false, None)] {
+        let answer = ask(DeadlineLayer::new(), &[], move || fail(parks)).await;
+        let header = answer.headers().get(names::STOP).map(|stop| stop.to_str().unwrap());
+        assert_eq!(header, stop);
+    }
 }
 
 #[tokio::test(start_paused = true)]

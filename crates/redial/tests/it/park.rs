@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use redial::admit::ParkRule;
 use redial::admit::budget::{Budget, TokenBudget};
-use redial::decide::Class;
-use redial::schedule::{Backoff, Jitter};
+use redial::admit::{ParkRule, StallRule};
+use redial::decide::{Class, Classify, Failure};
+use redial::schedule::{Backoff, Hint, Jitter};
 use redial::{
     Attempt, CancelToken, Draft, Event, ParkLimit, Policy, Retry, RetryableBlocking as _, Stop,
     testing,
@@ -26,16 +26,38 @@ pub(crate) fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(draft).build().unwrap()
 }
 
-/// A budget that pays for no retry before something has succeeded twenty times.
+/// A budget that pays for no retry.
 pub(crate) fn dry() -> Budget {
-    Budget::Tokens(TokenBudget::new(200, 20).opening(0))
+    Budget::Tokens(TokenBudget::new(20_000, 2_000).opening(0))
 }
 
-/// The policy of a first call whose attempts time out.
+/// So many calls in a moment, and those that follow are not alone.
+const TRAFFIC: u32 = 30;
+
+pub(crate) async fn busy(retry: &Retry) {
+    for _ in 0..TRAFFIC {
+        succeed(retry).await;
+    }
+}
+
+/// What a new user writes.
 pub(crate) fn first_call() -> Policy {
-    let budget = Budget::Tokens(TokenBudget::new(200, 20));
-    let draft = Policy::standard().edit().attempt_timeout(ms(300)).park(ParkRule::default());
-    draft.budget(budget).build().unwrap()
+    Policy::standard().edit().attempt_timeout(ms(300)).build().unwrap()
+}
+
+/// Holds back every call while a destination answers nothing.
+pub(crate) fn strict() -> Policy {
+    let budget = Budget::Tokens(TokenBudget::new(200, 20).opening(200));
+    policy(|p| p.attempt_timeout(ms(1000)).stall(StallRule::most(1.0)).budget(budget))
+}
+
+/// Ten calls time out after a second. From 3 s to 5 s, every call is held back. This ends after 3.5 s.
+pub(crate) async fn stall(retry: &Retry) {
+    for _ in 0..10 {
+        let retry = retry.clone();
+        tokio::spawn(async move { retry.run(|_| pending::<Result<(), Fault>>()).await });
+    }
+    sleep(ms(3500)).await;
 }
 
 pub(crate) fn parking() -> Retry {
@@ -126,7 +148,11 @@ async fn a_dropped_call_leaves_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_parked_until_its_deadline_returns_its_last_error() {
     let retry = Retry::new(policy(|p| p.budget(dry()).deadline(ms(5000)))).idempotent();
-    let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+    busy(&retry).await;
+    let call = || retry.run(|_| async { Err::<(), _>(RESET) });
+    // Shortly before its deadline, a single one would be alone, and fail because it cannot pay.
+    let (result, _) = tokio::join!(call(), call());
+    let error = result.unwrap_err();
     assert_eq!((error.attempts(), error.cause()), (1, Some(&RESET)));
     assert_eq!(error.failure().unwrap().class, Class::Reset);
     assert_eq!((error.elapsed(), error.parked()), (ms(5000), ms(5000)));
@@ -142,7 +168,7 @@ async fn without_the_rule_a_call_fails_fast_and_says_what_is_missing() {
     let retry = Retry::new(policy(|p| p.without_park().budget(dry()))).idempotent();
     let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     assert_eq!((error.elapsed(), error.parked()), (Duration::ZERO, Duration::ZERO));
-    let text = "gave up after 1 of 4 attempts in 0 ms: the retry budget is dry (a retry costs 20 \
+    let text = "gave up after 1 of 4 attempts in 0 ms: the retry budget is dry (a retry costs 2000 \
                 tokens, 0 are left; successes earn more); last outcome: reset";
     assert_eq!(error.to_string(), text);
 }
@@ -162,10 +188,67 @@ async fn fatal_failures_and_unsafe_requests_are_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_deadline_is_not_held() {
-    let retry = Retry::new(policy(|p| p.budget(dry()).without_deadline())).idempotent();
+async fn a_lone_call_that_cannot_pay_is_not_held() {
+    let retry = Retry::new(policy(|p| p.budget(dry()))).idempotent();
     let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     assert_eq!((error.reason(), error.elapsed()), (Stop::Budget, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_attempt_that_the_stall_rule_holds_is_sent_after_a_success() {
+    let log = Log::default();
+    let retry = Retry::new(strict()).observe(log.clone());
+    stall(&retry).await;
+    log.take();
+    let held = tokio::spawn({
+        let retry = retry.clone();
+        async move { retry.run(|attempt| async move { Ok::<_, Fault>(attempt.number()) }).await }
+    });
+    sleep(ms(2000)).await;
+    assert_eq!((retry.parked(), log.take()), (1, vec![Event::Parked { attempt: 1 }]));
+    succeed(&retry).await;
+    assert_eq!(held.await.unwrap(), Ok(1));
+    let released = Event::Released { attempt: 1, held: ms(2000), probe: false };
+    assert!(log.take().contains(&released));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_without_evidence_ends_at_its_deadline() {
+    let retry = Retry::new(strict());
+    stall(&retry).await;
+    let error = retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (Stop::Deadline, 0));
+    assert_eq!(error.parked(), ms(10_000));
+    let text = "gave up before the first attempt: the deadline leaves no time for another attempt; \
+                waited 10.0 s for the destination to recover";
+    assert_eq!(error.to_string(), text);
+}
+
+/// The server has said when to come back, so the retry has paid before the stall.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_the_stall_rule_holds_is_sent_after_a_success() {
+    let retry = Retry::new(strict());
+    let call = tokio::spawn({
+        let retry = retry.clone().idempotent();
+        let op = |attempt: Attempt| async move {
+            if attempt.number() == 1 { Err(Later(ms(3200))) } else { Ok(attempt.number()) }
+        };
+        async move { retry.run(op).await }
+    });
+    stall(&retry).await;
+    sleep(ms(2000)).await;
+    assert_eq!(retry.parked(), 1);
+    succeed(&retry).await;
+    assert_eq!(call.await.unwrap().unwrap(), 2);
+}
+
+#[derive(Debug)]
+struct Later(Duration);
+
+impl Classify for Later {
+    fn classify(&self) -> Failure {
+        Failure::new(Class::Overloaded).hint(Hint::AtLeast(self.0))
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,6 +268,8 @@ async fn a_limit_counts_the_calls_of_all_destinations() {
     let limit = ParkLimit::new(1);
     let retry = Retry::new(policy(|p| p.budget(dry()))).idempotent().park_limit(&limit);
     let (one, other) = (retry.clone().scope("one"), retry.scope("other"));
+    busy(&one).await;
+    busy(&other).await;
     let call = fails_once(&one, || ());
     settle().await;
     assert_eq!((limit.parked(), one.parked(), other.parked()), (1, 1, 0));
@@ -202,6 +287,16 @@ fn tests_that_skip_waits_park_nothing() {
     let error = parking().observe(log.clone()).run_blocking(|_| Err::<(), _>(RESET)).unwrap_err();
     assert_eq!(error.attempts(), 4);
     assert!(!log.take().iter().any(|event| matches!(event, Event::Parked { .. })));
+}
+
+/// A retry that waits for an hour, unless it is cancelled.
+fn never_released() -> (Retry, mpsc::Receiver<()>) {
+    let policy = policy(|p| p.budget(dry()).deadline(Duration::from_secs(3600)));
+    let retry = Retry::new(policy).idempotent();
+    for _ in 0..TRAFFIC {
+        retry.run_blocking(|_| Ok::<_, Fault>(())).unwrap();
+    }
+    reporting(retry)
 }
 
 /// Sends a message when a call parks.
@@ -243,8 +338,7 @@ fn a_first_blocking_call_that_times_out_twice_succeeds() {
 
 #[test]
 fn a_token_wakes_a_parked_thread() {
-    let policy = policy(|p| p.budget(dry()).deadline(Duration::from_secs(3600)));
-    let (retry, parked) = reporting(Retry::new(policy).idempotent());
+    let (retry, parked) = never_released();
     let token = CancelToken::new();
     let call = thread::spawn({
         let (retry, token) = (retry.clone(), token.clone());
@@ -259,8 +353,7 @@ fn a_token_wakes_a_parked_thread() {
 
 #[test]
 fn fewer_threads_than_tasks_are_held() {
-    let policy = policy(|p| p.budget(dry()).deadline(Duration::from_secs(3600)));
-    let (retry, parked) = reporting(Retry::new(policy).idempotent());
+    let (retry, parked) = never_released();
     let token = CancelToken::new();
     let call = |_| {
         let (retry, token) = (retry.clone(), token.clone());

@@ -48,10 +48,10 @@ impl Error {
     }
 
     /// Why the caller of a gateway should not retry either, for the header [`STOP`](crate::http::names::STOP) of its response:
-    /// this call has retried, or a guard protects the server. `None` if the caller may.
+    /// this call has retried or was [parked](crate::Error::parked), or a guard protects the server. `None` if the caller may.
     pub fn stop(&self) -> Option<Stop> {
         let reason = self.reason();
-        inbound::should_cross(reason, self.attempts()).then_some(reason)
+        inbound::should_cross(reason, self.attempts(), !self.parked().is_zero()).then_some(reason)
     }
 
     /// Whether any of the attempts may have been processed. If not, none was sent, or the server refused them all.

@@ -18,6 +18,7 @@ use super::future::Answered;
 use super::outgoing::{self, Attempts, Outgoing, Times};
 use super::racer::{Racer, Relay};
 use super::{Answer, BoxError, Error, Replay};
+use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Tokio};
 use crate::error::ErrorInner;
 use crate::http::{grpc, reach, status};
@@ -38,6 +39,13 @@ pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     resent: bool,
     /// Whether an attempt that has ended may have been processed.
     maybe_processed: bool,
+}
+
+/// The first attempt of a call that does not take the fast path.
+pub(super) enum First<F, B> {
+    Sent(Inside<F>),
+    /// It is sent when it is the call's turn.
+    Parked(Request<Replay<B>>),
 }
 
 /// What the client below returned; `None` when the attempt was cut off.
@@ -64,23 +72,30 @@ where
         Self { service, outgoing, session, race, last, resent: false, maybe_processed: false }
     }
 
-    /// Admits the first attempt.
+    /// Sends the first attempt if it is admitted, or parks the call.
     #[cold]
-    pub(super) fn admit<Q>(
+    pub(super) fn admit(
         service: S,
         outgoing: Outgoing<B>,
         retry: &Retry,
         times: &Times,
-        request: &Request<Q>,
-    ) -> Result<Self, Error> {
+        request: Request<Replay<B>>,
+    ) -> Result<(Self, First<S::Future, B>), Error> {
         let mut session = Session::start(retry.unkeyed(), times.now, times.latest);
         session.trace_mut().request(request.method(), request.uri(), outgoing.grpc);
-        session.first::<BoxError>()?;
-        Ok(Self::new(service, outgoing, session))
+        let admitted = session.first::<BoxError>()?;
+        let mut exchange = Self::new(service, outgoing, session);
+        let first = if admitted.is_some() {
+            First::Sent(exchange.call(request))
+        } else {
+            exchange.give_readiness_back();
+            First::Parked(request)
+        };
+        Ok((exchange, first))
     }
 
     /// Sends the attempt that was admitted last, inside its span.
-    pub(super) fn call(&mut self, mut request: Request<Replay<B>>) -> Inside<S::Future> {
+    fn call(&mut self, mut request: Request<Replay<B>>) -> Inside<S::Future> {
         let current = self.session.current();
         if let Some(current) = &current {
             current.write(request.headers_mut());
@@ -89,7 +104,17 @@ where
     }
 
     /// Awaits the first attempt, and everything after it.
-    pub(super) async fn start(mut self, call: Inside<S::Future>) -> Answered<R> {
+    pub(super) async fn start(mut self, first: First<S::Future, B>) -> Answered<R> {
+        let call = match first {
+            First::Sent(call) => call,
+            First::Parked(mut request) => match self.next_attempt().await {
+                Ok(attempt) => {
+                    self.outgoing.delayed(&mut request, attempt.left());
+                    self.call(request)
+                }
+                Err(answer) => return answer,
+            },
+        };
         let received = self.receive(call).await;
         self.run(received).await
     }
@@ -116,7 +141,7 @@ where
                 None => self.receive_next().await,
                 Some(until) => {
                     sleep(until).await;
-                    let request = self.next_attempt().await?;
+                    let request = self.next_request().await?;
                     let call = self.call(request);
                     self.receive(call).await
                 }
@@ -256,10 +281,11 @@ where
 
     fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
         self.session.succeed();
+        let parked = self.session.parked();
         match self.session.attempts() {
-            1 => self.outgoing.count(response, 1),
+            1 if parked.is_zero() => self.outgoing.count(response, 1),
             made => {
-                let attempts = Attempts::new(made, None, false).parked_for(self.session.parked());
+                let attempts = Attempts::new(made, None, false).parked_for(parked);
                 self.outgoing.report(response, attempts)
             }
         }
@@ -336,16 +362,29 @@ where
 
     /// Admits the next attempt, after a wait. Until its turn, a parked call holds the kept body, which counts towards the replay
     /// memory, but no response and no readiness of the client below.
-    async fn next_attempt(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
-        let turn = self.session.turn(&mut self.last).await;
-        turn.map_err(|error| self.give_up(error, false))?;
-        // The engine checks the deadline, so a timeout here is ignored.
-        let _is_ready = self.ready_by(self.session.deadline()).await?;
-        self.update_session();
-        let attempt = match self.session.next(&mut self.last) {
-            Ok(attempt) => attempt,
-            Err(error) => return Err(self.give_up(error, false)),
-        };
+    async fn next_attempt(&mut self) -> Result<Attempt, Answered<R>> {
+        loop {
+            let turn = self.session.turn(&mut self.last).await;
+            turn.map_err(|error| self.give_up(error, false))?;
+            // The engine checks the deadline, so a timeout here is ignored.
+            let _is_ready = self.ready_by(self.session.deadline()).await?;
+            self.update_session();
+            match self.session.next(&mut self.last) {
+                Ok(Some(attempt)) => return Ok(attempt),
+                Ok(None) => self.give_readiness_back(),
+                Err(error) => return Err(self.give_up(error, false)),
+            }
+        }
+    }
+
+    /// Readiness can be a permit that other calls wait for, and their success releases a parked call.
+    fn give_readiness_back(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    /// The request of the next attempt, when it is admitted.
+    async fn next_request(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
+        let attempt = self.next_attempt().await?;
         self.race.allow_hedging();
         match self.outgoing.again(attempt.number(), attempt.left()) {
             Some(request) => Ok(request),

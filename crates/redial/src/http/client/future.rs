@@ -141,11 +141,8 @@ where
         times: &Times,
         request: Request<Replay<B>>,
     ) -> State<S, S::Future, B, R> {
-        match Exchange::admit(service, outgoing, retry, times, &request) {
-            Ok(mut exchange) => {
-                let call = exchange.call(request);
-                State::Exchange { exchange: Box::pin(exchange.start(call)) }
-            }
+        match Exchange::admit(service, outgoing, retry, times, request) {
+            Ok((exchange, first)) => State::Exchange { exchange: Box::pin(exchange.start(first)) },
             Err(error) => State::Refused { error: Some(error) },
         }
     }

@@ -19,7 +19,7 @@ use crate::http::reqwest::Redirected;
 use crate::http::{hinted, names, safety, status, travel};
 use crate::{Key, Retry, inbound};
 
-/// How a response came about: on its extensions when it took more than one attempt, or when the call gave
+/// How a response came about: on its extensions when it took more than one attempt, or when the call was parked or gave
 /// up on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
@@ -209,6 +209,11 @@ impl<B> Outgoing<B> {
         Some(request)
     }
 
+    /// Updates the headers of a first attempt that was not sent at once.
+    pub(super) fn delayed(&self, request: &mut Request<Replay<B>>, left: Nanos) {
+        stamp(&self.options, request.headers_mut(), left, 1, self.grpc);
+    }
+
     /// Whether the head of a response alone shows that the attempt succeeded.
     #[inline(always)]
     pub(super) fn is_success<R>(&self, response: &Response<R>) -> bool {
@@ -274,8 +279,9 @@ impl<B> Outgoing<B> {
         if self.options.envoy {
             response.headers_mut().insert(names::X_ENVOY_ATTEMPT_COUNT, attempts.made.into());
         }
+        let Attempts { made, stopped, parked, .. } = attempts;
         if let Some(reason) =
-            attempts.stopped.filter(|reason| inbound::should_cross(*reason, attempts.made))
+            stopped.filter(|reason| inbound::should_cross(*reason, made, !parked.is_zero()))
         {
             let name = HeaderValue::from_static(reason.name());
             response.headers_mut().entry(names::STOP).or_insert(name);

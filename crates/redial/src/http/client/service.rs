@@ -85,9 +85,8 @@ where
     };
     let retry = route.retry(options);
     let Prepared { request, outgoing, times } = Prepared::new(options, retry, parts, body);
-    let mut exchange = Exchange::admit(service, outgoing, retry, &times, &request)?;
-    let call = exchange.call(request);
-    exchange.start(call).await
+    let (exchange, first) = Exchange::admit(service, outgoing, retry, &times, request)?;
+    exchange.start(first).await
 }
 
 /// The answer to a request that the layer leaves alone.

@@ -68,7 +68,7 @@ enum FinalWrite {
 impl<St: Store> Shared<St> {
     pub(super) fn new(store: Arc<St>, settings: Settings) -> Self {
         let ends = Retry::new(write_policy(settings.terms.lease)).idempotent();
-        let releases = Retry::new(Policy::from(Preset::Web)).idempotent();
+        let releases = Retry::new(release_policy()).idempotent();
         Self { store, settings, ends, releases }
     }
 
@@ -145,6 +145,12 @@ impl<St: Store> Shared<St> {
     }
 }
 
+/// A parked write would keep the key from the caller's next attempt for longer.
+fn release_policy() -> Policy {
+    let draft = Preset::Web.draft().without_park();
+    draft.build().unwrap_or_else(|_| Policy::standard())
+}
+
 /// Retries for another lease, in which no other execution can take the key. A later response is still useful, so a short
 /// lease has a lower bound here.
 fn write_policy(lease: Duration) -> Policy {
@@ -205,7 +211,7 @@ where
     match done {
         Ok((response, stop)) => {
             if let Some(stop) = stop {
-                inbound::gave_up(stop, u32::MAX);
+                inbound::stop_above(stop);
             }
             response
         }
