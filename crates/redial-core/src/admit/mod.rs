@@ -259,18 +259,9 @@ impl Guards {
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         if self.rewarding {
-            let charge = charge.filter(|charge| !self.is_only_refunded(*charge));
+            let charge = charge.and_then(|charge| self.with_bonus(charge));
             self.ledger.succeeded(charge, stripe, now);
         }
-    }
-
-    /// Where failures are usual, a retry that succeeds gets its price back, and earns no more than a first attempt.
-    fn is_only_refunded(&self, charge: Charge) -> bool {
-        let refunded = self.fails_usually();
-        if refunded {
-            self.ledger.answered(charge);
-        }
-        refunded
     }
 
     /// Checks every guard in turn, right before an attempt is sent.

@@ -22,6 +22,7 @@ fn a_policy_file_is_read() {
         budget          = { window = { ratio = 0.1, floor = "10/s", ttl = "10s" } }
         hedge           = "none"
         stall           = "none"
+        park            = "none"
         retry_on        = ["connect", "timeout", "reset", 408, 429, 502, 503, 504]
         "#,
     )
@@ -56,7 +57,7 @@ fn every_kind_of_budget_is_read() {
     assert_eq!(
         budget(
             "budget.tokens = { capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, \
-             bootstrap = 40, bonus = 10, slowdown = 3.0, floor = \"1/30s\" }"
+             bootstrap = 40, bonus = 10, slowdown = 1.5, floor = \"1/30s\" }"
         ),
         Budget::Tokens(TokenBudget::earned())
     );

@@ -5,6 +5,7 @@
 
 mod by_hand;
 mod earned;
+mod park;
 mod turnstile;
 
 use std::time::Duration;

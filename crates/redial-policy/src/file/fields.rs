@@ -58,9 +58,9 @@ static FIELDS: [Field; 19] = [
     })
     .kind(Kind::Switch),
     Field::new("park", |policy| {
-        policy.park().map(|_| "calls that wait for evidence instead of failing".to_owned())
+        policy.parks().then(|| "calls that wait for evidence instead of failing".to_owned())
     })
-    .kind(Kind::Optional),
+    .kind(Kind::Switch),
 ];
 
 /// Fields further down that are not plain.

@@ -186,7 +186,7 @@ fn timeouts_retried(case: &Case<'_>) -> Option<Violation> {
 
 /// [`TokenBudget::earned`], as it is written in a policy file.
 const EARNED: &str = "{ capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, bootstrap = 40, \
-                      bonus = 10, slowdown = 3.0, floor = \"1/30s\" }";
+                      bonus = 10, slowdown = 1.5, floor = \"1/30s\" }";
 
 const TARGET: f64 = 1.5;
 

@@ -200,7 +200,7 @@ fn every_export_reports_safety() {
     }
 }
 
-/// No other system has the budget, the hedges or the stall of the default policy. Hedges of every slow attempt would not
+/// No other system has the budget, the hedges, the stall or the parked calls of the default policy. Hedges of every slow attempt would not
 /// replace those of overtaken ones, and no budget would not replace one that retries earn.
 #[test]
 fn exports_of_the_default_policy_report_what_it_loses() {
@@ -211,7 +211,9 @@ fn exports_of_the_default_policy_report_what_it_loses() {
             let note = notes[0].1.iter().find(|note| note.field == field);
             note.map(|note| note.kind).unwrap_or_else(|| panic!("{format:?} {field}: {notes:?}"))
         };
-        assert_eq!((kind("hedge"), kind("stall")), (NoteKind::Dropped, NoteKind::Dropped));
+        for field in ["hedge", "stall", "park"] {
+            assert_eq!(kind(field), NoteKind::Dropped, "{format:?} {field}");
+        }
         assert!(!text.to_ascii_lowercase().contains("hedg"), "{text}");
         let budget = match format {
             Format::Envoy | Format::Istio | Format::Linkerd | Format::GatewayApi => {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use redial_core::admit::StallRule;
 use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
+use redial_core::admit::{ParkRule, StallRule};
 use redial_core::fleet::Secret;
 use redial_core::schedule::{HedgeRule, HintRule, Jitter};
 use redial_core::{Policy, Preset};
@@ -84,6 +84,7 @@ fn presets_are_printed_without_defaults() {
          retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
          require_key = true\n\
          stall = \"none\"\n\
+         park = \"none\"\n\
          backoff = { base = \"500ms\", cap = \"20s\" }\n\
          budget = { window = {} }\n\
          breaker = {}\n"
@@ -218,6 +219,7 @@ fn every_field_alone_is_a_policy() {
         "hint = 'ignore'",
         "hedge = 'none'",
         "stall = {}",
+        "park = {}",
         "budget = 'none'",
         "retry_on = [503]",
         "require_key = true",
@@ -279,11 +281,14 @@ fn a_part_of_the_default_hedge_and_budget_can_be_changed() {
 
 #[test]
 fn none_switches_off_what_is_on_by_default() {
-    let off = last("extends = 'standard'\nhedge = 'none'\nstall = 'none'");
-    assert_eq!((off.hedge(), off.stall()), (None, None));
-    assert_eq!(last("hedge = 'none'\nstall = 'none'"), off);
-    let on = last("[policy.a]\nextends = 'standard-0.1'\n[policy.b]\nextends = 'a'\nstall = {}");
+    let off = last("extends = 'standard'\nhedge = 'none'\nstall = 'none'\npark = 'none'");
+    assert_eq!((off.hedge(), off.stall(), off.park()), (None, None, None));
+    assert_eq!(last("hedge = 'none'\nstall = 'none'\npark = 'none'"), off);
+    let on = last(
+        "[policy.a]\nextends = 'standard-0.1'\n[policy.b]\nextends = 'a'\nstall = {}\npark.most = 9",
+    );
     assert_eq!((on.hedge(), on.stall()), (None, Some(&StallRule::default())));
+    assert_eq!(on.park(), Some(&ParkRule::default().most(9)));
 }
 
 #[test]

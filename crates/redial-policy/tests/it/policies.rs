@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use redial_core::admit::budget::{
     Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
-use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, StallRule, ThrottleRule};
+use redial_core::admit::{
+    BreakerRule, CoolDownRule, Lookback, ParkRule, RateRule, StallRule, ThrottleRule,
+};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::fleet::{Location, Secret};
 use redial_core::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter, TooLong};
@@ -207,6 +209,7 @@ struct Rules {
     concurrency: Option<u32>,
     cooldown: Option<CoolDownRule>,
     stall: Option<StallRule>,
+    park: Option<ParkRule>,
 }
 
 impl Rules {
@@ -216,7 +219,8 @@ impl Rules {
         let draft = self.rate.into_iter().fold(draft, Draft::rate);
         let draft = self.concurrency.into_iter().fold(draft, Draft::concurrency);
         let draft = self.cooldown.into_iter().fold(draft, Draft::cooldown);
-        self.stall.into_iter().fold(draft.without_stall(), Draft::stall)
+        let draft = self.stall.into_iter().fold(draft.without_stall(), Draft::stall);
+        self.park.into_iter().fold(draft.without_park(), Draft::park)
     }
 }
 
@@ -228,6 +232,7 @@ fn guards() -> BoxedStrategy<Rules> {
     let cooldown = (durations(), prop_oneof![Just(1024), counts()])
         .prop_map(|(every, places)| CoolDownRule { every, places });
     let stall = (counts(), 0.0..=1.0).prop_map(|(timeouts, most)| StallRule { timeouts, most });
+    let park = (0.0..=1.0, counts()).prop_map(|(outage, most)| ParkRule { outage, most });
     (
         option::of(prop_oneof![Just(BreakerRule::default()), breakers()]),
         option::of(throttle),
@@ -235,14 +240,16 @@ fn guards() -> BoxedStrategy<Rules> {
         option::of(counts()),
         option::of(cooldown),
         option::of(prop_oneof![Just(StallRule::default()), stall]),
+        option::of(prop_oneof![Just(ParkRule::default()), park]),
     )
-        .prop_map(|(breaker, throttle, rate, concurrency, cooldown, stall)| Rules {
+        .prop_map(|(breaker, throttle, rate, concurrency, cooldown, stall, park)| Rules {
             breaker,
             throttle,
             rate,
             concurrency,
             cooldown,
             stall,
+            park,
         })
         .boxed()
 }

@@ -120,7 +120,7 @@ fn it_agrees_on_hedges_and_fleets() {
     let good = [
         "hedge = { quantile = 0.95, multiple = 1.5 }",
         "hedge = { share = 0.5, overtaken = true }",
-        "[policy.a]\nhedge = 'none'\nfleet = 'none'\nstall = 'none'",
+        "[policy.a]\nhedge = 'none'\nfleet = 'none'\nstall = 'none'\npark = 'none'",
         "[policy.a]\nfleet = 'x/y:1'\nbudget.window = {}\n[fleet.'x/y:1']\nredis = 'redis://[::1]:6379/0'",
     ];
     let bad = [

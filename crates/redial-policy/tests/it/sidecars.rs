@@ -87,7 +87,12 @@ fn guards() -> impl Strategy<Value = Guards> {
         timeout: one.min(other),
     });
     let endpoint = (option::of(counts()), option::of(breakers())).prop_map(|(most, breaker)| {
-        let draft = Policy::draft().attempts(1).without_deadline().without_hedge().without_stall();
+        let draft = Policy::draft()
+            .attempts(1)
+            .without_deadline()
+            .without_hedge()
+            .without_stall()
+            .without_park();
         let draft =
             most.into_iter().fold(draft.budget(Budget::None), |it, most| it.concurrency(most));
         breaker.into_iter().fold(draft, |it, rule| it.breaker(rule)).build().unwrap()

@@ -1,9 +1,14 @@
 //! Runs the calls of a script through the engine: admit, send, settle, repeat.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Waker;
+
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::HintRule;
-use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Stop, Verdict};
+use redial_core::{
+    Call, Context, Event, NEVER, Nanos, Observer, Policy, Request, Stop, Turn, Verdict,
+};
 use serde::Serialize;
 
 use super::script::Answer;
@@ -72,17 +77,32 @@ const MOST_ATTEMPTS: u32 = 1_000;
 /// Makes the calls one after the other. All have the same key, so that a cool-down applies.
 pub(super) fn run(policy: &Policy, question: &Question) -> Vec<Step> {
     let guards = Guards::new(policy, 1, 0);
-    let request = Request { safety: question.safety, key: 1, ..Request::default() };
-    let cx = Context { policy, guards: &guards, observer: None, request };
-    let mut simulation = Simulation { cx, latency: question.latency, now: 0, steps: Vec::new() };
+    let (safety, probe) = (question.safety, Probe::default());
+    let request = Request { safety, key: 1, park: u32::MAX, ..Request::default() };
+    let cx = Context { policy, guards: &guards, observer: Some(&probe), request };
+    let (latency, steps) = (question.latency, Vec::new());
+    let mut simulation = Simulation { cx, probe: &probe, latency, now: 0, steps };
     for (number, answers) in (1..).zip(&question.script.calls) {
         simulation.call(number, answers, seed_of(question.seed, number));
     }
     simulation.steps
 }
 
+/// Whether the call that was released last is a probe.
+#[derive(Default)]
+struct Probe(AtomicBool);
+
+impl Observer for Probe {
+    fn event(&self, event: &Event) {
+        if let Event::Released { probe, .. } = event {
+            self.0.store(*probe, Relaxed);
+        }
+    }
+}
+
 struct Simulation<'a> {
     cx: Context<'a>,
+    probe: &'a Probe,
     latency: Nanos,
     now: Nanos,
     steps: Vec<Step>,
@@ -113,11 +133,42 @@ impl Simulation<'_> {
     fn attempt(&mut self, call: &mut Call, answer: &Answer, seed: u64) -> (Option<String>, Ruling) {
         let permit = match call.admit(&self.cx, self.now) {
             Ok(permit) => permit,
+            Err(_) if call.is_parked() => {
+                let ruling = self.turn(call, self.now, "stalled");
+                return (None, ruling);
+            }
             Err(stop) => return (None, Ruling::Stop(stop)),
         };
         let (outcome, text) = self.send(answer, permit.expires);
         let verdict = call.settle(&self.cx, permit, &outcome, self.now, || seed);
-        (Some(text), self.ruling(verdict, &outcome))
+        let ruling = match verdict {
+            Verdict::Wait(until) if call.is_parked() => {
+                self.turn(call, until, &self.why_again(&outcome))
+            }
+            verdict => self.ruling(verdict, &outcome),
+        };
+        (Some(text), ruling)
+    }
+
+    /// A parked call waits for its turn. No other call is made meanwhile, so it is a probe, or there is none.
+    fn turn(&mut self, call: &mut Call, mut until: Nanos, why: &str) -> Ruling {
+        loop {
+            match call.unpark(&self.cx, Waker::noop(), until) {
+                Turn::Wait(later) => until = later,
+                Turn::Go => {
+                    let is_probe = self.probe.0.load(Relaxed);
+                    let released = if is_probe { "a probe" } else { "a later success" };
+                    return Ruling::Wait(
+                        until - self.now,
+                        format!("{why}, parked until {released}"),
+                    );
+                }
+                Turn::Stop(stop) => {
+                    self.now = until;
+                    return Ruling::Stop(stop);
+                }
+            }
+        }
     }
 
     /// Advances the time by that of an attempt. An attempt that exceeds its timeout is cut off there, with that as

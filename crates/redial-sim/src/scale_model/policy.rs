@@ -1,9 +1,12 @@
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
-use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, StallRule};
+use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, ParkRule, RateRule, StallRule};
 use redial_core::schedule::HedgeDelay;
 use redial_core::{LONGEST, Policy, Rate};
 
 use super::{BUCKET_SECONDS, Divider, UNNOTICED};
+
+/// So many calls of an instance with little traffic may park, and a model's instances have little.
+const LEAST_PARKED: f64 = 100.0;
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -32,8 +35,18 @@ impl Divider {
             let timeouts = self.bucket("stall.timeouts", timeouts, by, flow);
             draft = draft.stall(StallRule { timeouts, most });
         }
+        if let Some(ParkRule { outage, most }) = of.park().copied() {
+            let most = self.whole("park.most", most, by, 1);
+            draft = draft.park(ParkRule { outage, most });
+        }
         if by > 1.0 + UNNOTICED {
             self.learning(of, by);
+            if of.parks() && flow < LEAST_PARKED {
+                self.note(format_args!(
+                    "100 calls of an instance park however few it makes, which stand for {:.0}",
+                    LEAST_PARKED * by
+                ));
+            }
         }
         draft.build().map_err(|invalid| format!("its policy cannot be divided: {invalid}"))
     }

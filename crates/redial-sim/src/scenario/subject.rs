@@ -108,7 +108,7 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down, learnt hedges or stall; where every instance makes one call, neither has a budget \
+                 breaker, throttle, limit, cool-down, learnt hedges, stall or parked calls; where every instance makes one call, neither has a budget \
                  that pays for all retries of a new process, nor the cool-down of a policy with one retry"
             ));
         }

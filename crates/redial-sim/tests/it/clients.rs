@@ -170,6 +170,7 @@ fn clients_with_one_call_need_no_ledger() {
         format!("{TENTH}breaker = {{}}"),
         TENTH.replace("hedge = \"none\"", "hedge = { quantile = 0.9 }"),
         TENTH.replace("stall = \"none\"", "stall = { timeouts = 2 }"),
+        TENTH.replace("park = \"none\"", "park = {}"),
         tokens("attempts = 4"),
     ];
     for policy in state {
@@ -203,7 +204,9 @@ fn a_budget_that_pays_for_every_retry_of_a_client_is_no_budget() {
 fn all_players_of_a_fleet_are_served_at_their_second_attempt() {
     let fleet = Scenario::read(include_str!("../../scenarios/fleet.toml"), &[]).unwrap();
     let run = |name: &str| {
-        let subject = fleet.subject(name).unwrap();
+        let mut subject = fleet.subject(name).unwrap();
+        // The hint of the origin is paid for at once, so no player parks.
+        subject.policy = subject.policy.edit().without_park().build().unwrap();
         cohort::Model::new(&fleet, &subject).unwrap().run(1, &Watch::default())
     };
     let (player, literal) = (run("player"), run("literal"));

@@ -34,6 +34,7 @@ backoff = { base = "100ms", cap = "2s", jitter = "full" }
 hedge = "none"
 budget = { window = {} }
 stall = "none"
+park = "none"
 "#;
 
 fn sets(texts: &[&str]) -> Vec<Set> {
@@ -74,6 +75,7 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
         ("policy.p.concurrency=3", "concurrency"),
         ("policy.p.cooldown={every=\"1s\"}", "cool-down"),
         ("policy.p.stall={}", "timeouts of its own"),
+        ("policy.p.park={} policy.p.deadline=\"1s\"", "its own successes"),
         ("policy.p.hedge={after=\"50ms\"}", "several attempts"),
         ("policy.p.hedge={share=0.3,overtaken=true} policy.p.deadline=\"1s\"", "several attempts"),
         ("policy.p.backoff.jitter=\"decorrelated\"", "decorrelated"),

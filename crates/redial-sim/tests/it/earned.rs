@@ -45,7 +45,7 @@ fn refunds_do_not_reward_overload() {
     assert!(success > alone, "{success} against {alone} of one attempt");
 }
 
-/// Attempts for each call during an outage of ten seconds, with a thousand calls a second.
+/// Attempts for each call during an outage of ten seconds, with a thousand calls a second, and those of parked calls after it.
 fn in_outage(clients: u32, policy: &str) -> f64 {
     let summary = summary("many-clients", &[&format!("clients={clients}")], policy);
     1.0 + summary.mean("retries") / 10_000.0
@@ -53,26 +53,26 @@ fn in_outage(clients: u32, policy: &str) -> f64 {
 
 #[test]
 fn many_small_clients_are_no_storm() {
-    near("10 clients", in_outage(10, "standard"), 1.01, 0.005);
-    near("1,000 clients", in_outage(1_000, "standard"), 1.15, 0.03);
+    near("10 clients", in_outage(10, "standard"), 1.08, 0.01);
+    near("1,000 clients", in_outage(1_000, "standard"), 1.31, 0.03);
     // Most of them have made no call before, and a new process has three retries.
-    near("100,000 clients", in_outage(100_000, "standard"), 3.48, 0.03);
+    near("100,000 clients", in_outage(100_000, "standard"), 3.45, 0.03);
     near("1,000 clients with a floor of 1/s", in_outage(1_000, "standard-0.1"), 2.08, 0.03);
     near("100,000 with a floor of 1/s", in_outage(100_000, "standard-0.1"), 3.97, 0.03);
 }
 
 #[test]
-fn a_bucket_that_is_full_after_a_quiet_hour_holds_ten_retries() {
+fn the_calls_of_a_bad_second_after_a_quiet_hour_are_sent_once_more() {
     let retries = |policy| summary("quiet-hour", &[], policy).mean("retries");
-    // 20 instances, and a second without successes. A few calls are retried later, when the queue is full.
+    // A second of 200 calls, and a few probes.
     let standard = retries("standard");
-    assert!((195.0..215.0).contains(&standard), "{standard}");
+    assert!((215.0..250.0).contains(&standard), "{standard}");
     assert!(retries("tokens") > 2.5 * standard);
 }
 
 /// The calls to one of two endpoints fail for 30 s, and stay there: 500 a second, and as many succeed beside them.
 #[test]
-fn successes_of_one_endpoint_pay_little_for_the_storm_at_another() {
+fn successes_of_one_endpoint_pay_for_a_bounded_storm_at_another() {
     let run = |guards: &str, errors: &str, policy| {
         let (guards, errors) =
             (format!("clients.guards={guards}"), format!("backend.errors={errors}"));
@@ -80,8 +80,9 @@ fn successes_of_one_endpoint_pay_little_for_the_storm_at_another() {
         summary("shared-ledger", &down, policy)
     };
     let retries = |guards, policy| run(guards, "0", policy).mean("retries");
-    // Ten instances with ten retries each, and a twentieth of a retry for each success.
-    near("from a shared ledger", retries("backend", "standard"), 100.0 + 15_000.0 / 20.0, 0.05);
+    // Successes of the other endpoint look like evidence, and calls are quick, so a retry costs a quarter: each success pays
+    // for a fifth of one. About 100 calls of each of ten instances are parked when the outage ends.
+    near("from a shared ledger", retries("backend", "standard"), 4_200.0, 0.05);
     near("from a ledger of each endpoint", retries("endpoint", "standard"), 100.0, 0.15);
     near("from a shared tenth", retries("backend", "standard-0.1"), 3_700.0, 0.05);
     // One call in 50 fails at random everywhere.
@@ -109,10 +110,10 @@ fn three_layers_with_the_default_are_bounded() {
     // A leaf that always fails: 64 requests for a call without a budget.
     below("standard", at_leaf("1", "standard").0, 1.02);
     near("a tenth in each layer", at_leaf("1", "standard-0.1").0, 1.4, 0.05);
-    // One that fails half of the time: retries succeed, and earn more.
-    let (standard, tenth) = (at_leaf("0.5", "standard"), at_leaf("0.5", "standard-0.1"));
-    below("standard", standard.0, 1.7);
-    assert!(standard.1 > tenth.1 + 0.05, "{} and {}", standard.1, tenth.1);
+    // One that fails half of the time, from the start: failures are usual, and retries earn no bonus.
+    let (attempts, success) = at_leaf("0.5", "standard");
+    below("standard", attempts, 1.7);
+    near("success", success, 0.594, 0.02);
     // One that fails a tenth of the time.
     let (attempts, success) = at_leaf("0.1", "standard");
     below("attempts", attempts, 1.15);

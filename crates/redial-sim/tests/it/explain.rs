@@ -91,7 +91,7 @@ fn a_timeout_takes_the_time_of_the_attempt_and_an_answer_after_it_is_cut_off() {
 #[test]
 fn calls_share_one_budget_until_it_is_dry() {
     let budget = Budget::Tokens(TokenBudget::new(15, 5));
-    let explanation = ask(plain().budget(budget), "500,500,200; 503; 503", |_| {});
+    let explanation = ask(plain().budget(budget).without_park(), "500,500,200; 503; 503", |_| {});
     assert_eq!(
         lines(&explanation),
         [
@@ -253,6 +253,18 @@ fn the_seed_determines_the_waits_of_calls_and_runs() {
     assert_ne!(one.runs, other.runs);
     let delays: Vec<_> = one.steps.iter().filter_map(|step| step.ruling.delay()).collect();
     assert_eq!(delays, one.runs[..2].concat());
+}
+
+#[test]
+fn a_parked_call_that_is_alone_is_a_probe_or_fails() {
+    let budget = Budget::Tokens(TokenBudget::new(15, 5));
+    let explanation = ask(plain().budget(budget), "503,503,200; 503", |_| {});
+    let rulings = explanation.steps.iter().map(|step| (step.ruling.name(), step.ruling.reason()));
+    let probe = ("wait", "overloaded, parked until a probe");
+    let expected = [probe, probe, ("done", "success"), probe, probe, ("stop", Stop::Budget.name())];
+    assert_eq!(rulings.collect::<Vec<_>>(), expected);
+    let waits: Vec<_> = explanation.steps.iter().filter_map(|it| it.ruling.delay()).collect();
+    assert!(waits[0] < waits[1] && waits[2] < waits[3], "{waits:?}");
 }
 
 #[test]

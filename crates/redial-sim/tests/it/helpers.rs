@@ -39,7 +39,8 @@ pub(crate) fn attempts(count: u32) -> String {
 }
 
 /// A budget of a tenth of the calls, and neither hedges nor calls held back: the rest of a policy is up to the test.
-pub(crate) const TENTH: &str = "budget = { window = {} }\nhedge = \"none\"\nstall = \"none\"\n";
+pub(crate) const TENTH: &str =
+    "budget = { window = {} }\nhedge = \"none\"\nstall = \"none\"\npark = \"none\"\n";
 
 #[track_caller]
 pub(crate) fn near(what: &str, found: f64, expected: f64, relative: f64) {

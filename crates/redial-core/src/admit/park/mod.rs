@@ -149,11 +149,14 @@ impl Park {
         share(self.rule.outage, deadline)
     }
 
-    /// Takes a place for a call, if the outage is young, failing is an exception, and there is room. `most` calls can be held
-    /// by the runner.
-    fn enter(&self, waiting: Waiting, deadline: Nanos, most: u32, now: Nanos) -> Option<Ticket> {
-        let is_young = self.traffic.outage(now) <= self.longest_outage(deadline);
-        if !is_young || !self.traffic.usually_succeeds() {
+    /// Whether nothing has succeeded for so long that calls fail fast.
+    fn is_down_for_long(&self, deadline: Nanos, now: Nanos) -> bool {
+        self.traffic.outage(now) > self.longest_outage(deadline)
+    }
+
+    /// Takes a place for a call, if failing is an exception and there is room. `most` calls can be held by the runner.
+    fn enter(&self, waiting: Waiting, most: u32, now: Nanos) -> Option<Ticket> {
+        if !self.traffic.usually_succeeds() {
             return None;
         }
         let room = (self.traffic.rate(now).max(FEW) as u32).min(self.rule.most).min(most);
@@ -197,12 +200,19 @@ impl Park {
     }
 
     /// When the first in line may probe. The older the outage and the fewer the `retries` that are left, the rarer are
-    /// probes. `rest` is the least wait.
-    fn probes_at(&self, waiting: &Waiting, retries: u64, left: Nanos, now: Nanos) -> Nanos {
+    /// probes. No wait is longer than `longest`.
+    fn probes_at(
+        &self,
+        waiting: &Waiting,
+        retries: u64,
+        left: Nanos,
+        longest: Nanos,
+        now: Nanos,
+    ) -> Nanos {
         let retries = retries.max(1) as f64;
         let by_retries = share(LAST_PROBE / (retries * retries), left);
-        let by_rest = waiting.rest.map_or(0, |rest| rest.min(left / 3));
-        let spacing = PROBE.max(self.traffic.outage(now) / 2).max(by_retries).max(by_rest);
+        let spacing = by_retries.max(self.traffic.outage(now) / 2).max(waiting.rest.unwrap_or(0));
+        let spacing = spacing.min(longest).max(PROBE);
         let (lo, hi) = (share(1.0 - SPREAD, spacing), share(1.0 + SPREAD, spacing));
         self.last_sign.load(Relaxed).saturating_add(random::uniform(lo, hi, waiting.bits))
     }

@@ -8,7 +8,7 @@ use crate::admit::{Guards, Ledger};
 use crate::decide::{Class, Health, Outcome};
 use crate::policy::Policy;
 use crate::random;
-use crate::units::{MS, Nanos};
+use crate::units::{MS, NEVER, Nanos};
 
 /// In the calm, a retry that evidence speaks for costs a quarter: what failed was the exception.
 const CALM_DISCOUNT: u32 = 4;
@@ -83,9 +83,17 @@ impl Guards {
         }
     }
 
-    /// Whether failures are so usual here that a retry that succeeds earns no bonus: while the destination stays like that,
-    /// retries would sustain themselves.
-    pub(in crate::admit) fn fails_usually(&self) -> bool {
+    /// The charge of a retry that succeeded. Where failures are usual, retries would sustain themselves for as long as the
+    /// destination stays like that: the charge is refunded at once, and earns no bonus.
+    pub(in crate::admit) fn with_bonus(&self, charge: Charge) -> Option<Charge> {
+        if self.fails_usually() {
+            self.ledger.answered(charge);
+            return None;
+        }
+        Some(charge)
+    }
+
+    fn fails_usually(&self) -> bool {
         self.park.as_ref().is_some_and(|park| !park.usually_succeeds())
     }
 
@@ -112,10 +120,13 @@ impl Guards {
             bits: random::draw(failed.seed, failed.attempts.into()),
         };
         let probes = waiting.may_probe() && self.ledger.can_pay(self.priced_as(failed.class), now);
-        if park.is_alone(failed.left, now) && !probes {
-            return None;
-        }
-        park.enter(waiting, policy.deadline_nanos(), failed.most, now)
+        // The failures of a call that is alone are its own: they do not show that others are in vain.
+        let is_hopeless = if park.is_alone(failed.left, now) {
+            !probes
+        } else {
+            park.is_down_for_long(policy.deadline_nanos(), now)
+        };
+        if is_hopeless { None } else { park.enter(waiting, failed.most, now) }
     }
 
     /// A parked call asks whether it may go. `attempts` is how many it has made, and how many are left.
@@ -146,12 +157,11 @@ impl Guards {
         {
             return poll;
         } else {
-            let retries = if is_alone {
-                attempts.1.into()
-            } else {
-                self.ledger.balance(now).unwrap_or(u64::MAX)
-            };
-            park.probes_at(&waiting, retries, left, now)
+            // A call that is alone spreads its attempts over what is left.
+            let balance = || self.ledger.balance(now).unwrap_or(u64::MAX);
+            let (retries, longest) =
+                if is_alone { (attempts.1.into(), left / 3) } else { (balance(), NEVER) };
+            park.probes_at(&waiting, retries, left, longest, now)
         };
         if due > now {
             return Some(Release::Wait(due.min(deadline)));

@@ -168,7 +168,7 @@ fn cut_attempts() {
         "attempts are given up after 500ms and repeated, and every call pays for that: a backend that is only slow gets 20% \
          more load, and works for callers that have left",
         "write `budget.tokens = { capacity = 200, cost = 20, timeout_cost = 40, throttled_cost = 20, opening = 20, bootstrap \
-         = 40, bonus = 10, slowdown = 3.0, floor = \"1/30s\" }`, which only successes fill, or remove `attempt_timeout`",
+         = 40, bonus = 10, slowdown = 1.5, floor = \"1/30s\" }`, which only successes fill, or remove `attempt_timeout`",
     );
 }
 
