@@ -23,9 +23,9 @@ const DRY: &str = "policy = \"dry\"\n[policy.dry]\ndeadline = \"1m\"\nbudget = {
 /// So many requests in a moment, and those that follow are not alone.
 const TRAFFIC: usize = 30;
 
-/// An upstream that is busy after the traffic of so many sidecar ports, which is made here.
-fn busy_after(traffic: usize) -> Upstream {
-    let left = AtomicUsize::new(traffic * TRAFFIC);
+/// An upstream that is busy after so many times that traffic.
+fn busy_after(times: usize) -> Upstream {
+    let left = AtomicUsize::new(times * TRAFFIC);
     Upstream::new(move |accepted| {
         while accepted.request().is_some() {
             let more = |left: usize| left.checked_sub(1);
@@ -116,7 +116,8 @@ fn one_limit_counts_the_requests_of_all_upstreams() {
     file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
     let proxy = Proxy::start(&file).unwrap();
     let Some(Address::Tcp(admin)) = proxy.admin() else { panic!("no admin address") };
-    ["app", "other"].map(|name| make_traffic(port(&proxy, name)));
+    make_traffic(port(&proxy, "app"));
+    make_traffic(port(&proxy, "other"));
     let mut waiting = Wire::connect(port(&proxy, "app"));
     waiting.send(GET);
     await_parked(admin.port(), 1);
