@@ -111,7 +111,9 @@ pub(crate) fn gave_up(reason: Stop, attempts: u32, was_parked: bool) {
 /// Tells the layers above to stop retrying, if a request is being served.
 pub(crate) fn stop_above(reason: Stop) {
     if thread_state::is_serving() {
-        CURRENT.set(Inbound { stop: Some(reason), ..CURRENT.get() });
+        let mut inbound = CURRENT.get();
+        inbound.stop = Some(reason);
+        CURRENT.set(inbound);
     }
 }
 

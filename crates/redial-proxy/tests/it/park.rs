@@ -1,6 +1,7 @@
 //! Requests that wait until their upstream is back.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
@@ -13,14 +14,37 @@ use crate::kit::{GET, OK, PATIENCE, Running, Upstream, Wire, file, port};
 
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy";
 
-/// A policy that parks.
-const HOLD: &str = "policy = \"hold\"\n[policy.hold]\npark = {}\ndeadline = \"1m\"\n";
+/// Longer than a test waits.
+const HOLD: &str = "policy = \"hold\"\n[policy.hold]\ndeadline = \"1m\"\n";
 
-/// The same without a token: requests are parked until something has succeeded often enough, or until their deadline.
-const DRY: &str = "policy = \"dry\"\n[policy.dry]\npark = {}\ndeadline = \"1m\"\nbudget = { tokens = { capacity = 200, cost = 20, opening = 0 } }\n";
+/// The same with a budget that pays for nothing: requests are parked until their deadline.
+const DRY: &str = "policy = \"dry\"\n[policy.dry]\ndeadline = \"1m\"\nbudget = { tokens = { capacity = 20000, cost = 2000, opening = 0 } }\n";
 
-/// Of a first request whose attempts time out.
-const FIRST: &str = "policy = \"first\"\n[policy.first]\npark = {}\nattempt_timeout = \"300ms\"\nbudget = { tokens = { capacity = 200, cost = 20 } }\n";
+/// So many requests in a moment, and those that follow are not alone.
+const TRAFFIC: usize = 30;
+
+/// An upstream that is busy after so many times that traffic.
+fn busy_after(times: usize) -> Upstream {
+    let left = AtomicUsize::new(times * TRAFFIC);
+    Upstream::new(move |accepted| {
+        while accepted.request().is_some() {
+            let more = |left: usize| left.checked_sub(1);
+            let is_well = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok();
+            accepted.respond(if is_well { OK } else { BUSY });
+        }
+    })
+}
+
+fn make_traffic(port: u16) {
+    let mut caller = Wire::connect(port);
+    for _ in 0..TRAFFIC {
+        caller.send(GET);
+        assert_eq!(caller.response().status(), 200);
+    }
+}
+
+/// What a new user writes.
+const FIRST: &str = "policy = \"first\"\n[policy.first]\nattempt_timeout = \"300ms\"\n";
 
 #[test]
 fn a_response_after_a_wait_says_how_long_it_was() {
@@ -67,8 +91,9 @@ fn await_parked(admin: u16, count: u32) {
 
 #[test]
 fn a_caller_that_leaves_gives_its_place_back() {
-    let upstream = Upstream::always(BUSY);
+    let upstream = busy_after(1);
     let (proxy, admin) = with_table(&upstream, DRY);
+    make_traffic(proxy.port);
     let mut caller = proxy.connect();
     caller.send(GET);
     await_parked(admin, 1);
@@ -83,7 +108,7 @@ fn a_caller_that_leaves_gives_its_place_back() {
 
 #[test]
 fn one_limit_counts_the_requests_of_all_upstreams() {
-    let upstream = Upstream::always(BUSY);
+    let upstream = busy_after(2);
     let to = format!("to = \"http://127.0.0.1:{}\"\npolicy = \"dry\"\n", upstream.port);
     let (_, policy) = DRY.split_once('\n').unwrap();
     let mut file =
@@ -91,6 +116,8 @@ fn one_limit_counts_the_requests_of_all_upstreams() {
     file.proxy.admin = Some(Address::Tcp("127.0.0.1:0".parse().unwrap()));
     let proxy = Proxy::start(&file).unwrap();
     let Some(Address::Tcp(admin)) = proxy.admin() else { panic!("no admin address") };
+    make_traffic(port(&proxy, "app"));
+    make_traffic(port(&proxy, "other"));
     let mut waiting = Wire::connect(port(&proxy, "app"));
     waiting.send(GET);
     await_parked(admin.port(), 1);
@@ -103,11 +130,13 @@ fn one_limit_counts_the_requests_of_all_upstreams() {
 
 #[test]
 fn the_answer_at_the_deadline_is_the_last_response() {
-    let upstream = Upstream::always(BUSY);
-    let proxy = Running::before(&upstream, &DRY.replace("1m", "300ms"));
+    let upstream = busy_after(1);
+    let proxy = Running::before(&upstream, &DRY.replace("1m", "1s"));
+    make_traffic(proxy.port);
     let response = proxy.ask(GET);
-    assert_eq!((response.status(), upstream.requests().len()), (503, 1));
+    assert_eq!((response.status(), upstream.requests().len()), (503, TRAFFIC + 1));
     assert!(response.get("redial-parked").is_some(), "{response:?}");
+    assert!(response.get("redial-stop").is_some(), "its caller does not retry: {response:?}");
 }
 
 /// The upstream fails only after the file has been replaced, so that the retry is made after that.

@@ -2,6 +2,8 @@
 //! that passes a response through: a session that decides what follows, waits, further attempts, and the response or
 //! error to return when no further attempt is made. All of that is one loop.
 
+mod admit;
+
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,10 +17,9 @@ use tower_service::Service;
 
 use super::answer::drop_body;
 use super::future::Answered;
-use super::outgoing::{self, Attempts, Outgoing, Times};
+use super::outgoing::{self, Attempts, Outgoing};
 use super::racer::{Racer, Relay};
 use super::{Answer, BoxError, Error, Replay};
-use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Tokio};
 use crate::error::ErrorInner;
 use crate::http::{grpc, reach, status};
@@ -27,6 +28,7 @@ use crate::retry::Retry;
 use crate::run::{Inside, inside, sleep, within};
 use crate::session::{Judged, Session, Step};
 use crate::thread_state::drop_attempt;
+use admit::First;
 
 pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     service: S,
@@ -39,13 +41,6 @@ pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     resent: bool,
     /// Whether an attempt that has ended may have been processed.
     maybe_processed: bool,
-}
-
-/// The first attempt of a call that does not take the fast path.
-pub(super) enum First<F, B> {
-    Sent(Inside<F>),
-    /// It is sent when it is the call's turn.
-    Parked(Request<Replay<B>>),
 }
 
 /// What the client below returned; `None` when the attempt was cut off.
@@ -72,28 +67,6 @@ where
         Self { service, outgoing, session, race, last, resent: false, maybe_processed: false }
     }
 
-    /// Sends the first attempt if it is admitted, or parks the call.
-    #[cold]
-    pub(super) fn admit(
-        service: S,
-        outgoing: Outgoing<B>,
-        retry: &Retry,
-        times: &Times,
-        request: Request<Replay<B>>,
-    ) -> Result<(Self, First<S::Future, B>), Error> {
-        let mut session = Session::start(retry.unkeyed(), times.now, times.latest);
-        session.trace_mut().request(request.method(), request.uri(), outgoing.grpc);
-        let admitted = session.first::<BoxError>()?;
-        let mut exchange = Self::new(service, outgoing, session);
-        let first = if admitted.is_some() {
-            First::Sent(exchange.call(request))
-        } else {
-            exchange.give_readiness_back();
-            First::Parked(request)
-        };
-        Ok((exchange, first))
-    }
-
     /// Sends the attempt that was admitted last, inside its span.
     fn call(&mut self, mut request: Request<Replay<B>>) -> Inside<S::Future> {
         let current = self.session.current();
@@ -105,15 +78,9 @@ where
 
     /// Awaits the first attempt, and everything after it.
     pub(super) async fn start(mut self, first: First<S::Future, B>) -> Answered<R> {
-        let call = match first {
-            First::Sent(call) => call,
-            First::Parked(mut request) => match self.next_attempt().await {
-                Ok(attempt) => {
-                    self.outgoing.delayed(&mut request, attempt.left());
-                    self.call(request)
-                }
-                Err(answer) => return answer,
-            },
+        let call = match self.first(first).await {
+            Ok(call) => call,
+            Err(answer) => return answer,
         };
         let received = self.receive(call).await;
         self.run(received).await
@@ -358,41 +325,6 @@ where
             _ => false,
         };
         self.maybe_processed() && (conflict || grpc::is_conflict(failure.code))
-    }
-
-    /// Admits the next attempt, after a wait. Until its turn, a parked call holds the kept body, which counts towards the replay
-    /// memory, but no response and no readiness of the client below.
-    async fn next_attempt(&mut self) -> Result<Attempt, Answered<R>> {
-        loop {
-            let turn = self.session.turn(&mut self.last).await;
-            turn.map_err(|error| self.give_up(error, false))?;
-            // The engine checks the deadline, so a timeout here is ignored.
-            let _is_ready = self.ready_by(self.session.deadline()).await?;
-            self.update_session();
-            match self.session.next(&mut self.last) {
-                Ok(Some(attempt)) => return Ok(attempt),
-                Ok(None) => self.give_readiness_back(),
-                Err(error) => return Err(self.give_up(error, false)),
-            }
-        }
-    }
-
-    /// Readiness can be a permit that other calls wait for, and their success releases a parked call.
-    fn give_readiness_back(&mut self) {
-        self.service = self.service.clone();
-    }
-
-    /// The request of the next attempt, when it is admitted.
-    async fn next_request(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
-        let attempt = self.next_attempt().await?;
-        self.race.allow_hedging();
-        match self.outgoing.again(attempt.number(), attempt.left()) {
-            Some(request) => Ok(request),
-            None => {
-                let error = self.session.end(Stop::Body, &mut self.last);
-                Err(self.give_up(error, false))
-            }
-        }
     }
 
     /// Whether the client below became ready by then.

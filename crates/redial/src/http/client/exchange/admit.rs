@@ -1,0 +1,101 @@
+//! When attempts are sent: at once, after a wait, or when it is a parked call's turn.
+
+use http::{Request, Response};
+use http_body::Body;
+use redial_core::Stop;
+use tower_service::Service;
+
+use super::super::future::Answered;
+use super::super::outgoing::{Outgoing, Times};
+use super::super::{BoxError, Error, Replay};
+use super::Exchange;
+use crate::attempt::Attempt;
+use crate::retry::Retry;
+use crate::run::Inside;
+use crate::session::Session;
+
+/// The first attempt of a call that does not take the fast path.
+pub(in super::super) enum First<F, B> {
+    Sent(Inside<F>),
+    /// It is sent when it is the call's turn.
+    Parked(Box<Request<Replay<B>>>),
+}
+
+impl<S, B, R> Exchange<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
+{
+    /// Sends the first attempt if it is admitted, or parks the call.
+    #[cold]
+    pub(in super::super) fn admit(
+        service: S,
+        outgoing: Outgoing<B>,
+        retry: &Retry,
+        times: &Times,
+        request: Request<Replay<B>>,
+    ) -> Result<(Self, First<S::Future, B>), Error> {
+        let mut session = Session::start(retry.unkeyed(), times.now, times.latest);
+        session.trace_mut().request(request.method(), request.uri(), outgoing.grpc);
+        let admitted = session.first::<BoxError>()?;
+        let mut exchange = Self::new(service, outgoing, session);
+        let first = if admitted.is_some() {
+            First::Sent(exchange.call(request))
+        } else {
+            exchange.give_readiness_back();
+            First::Parked(Box::new(request))
+        };
+        Ok((exchange, first))
+    }
+
+    /// The first attempt, when it is sent.
+    pub(super) async fn first(
+        &mut self,
+        first: First<S::Future, B>,
+    ) -> Result<Inside<S::Future>, Answered<R>> {
+        match first {
+            First::Sent(call) => Ok(call),
+            First::Parked(mut request) => {
+                let attempt = self.next_attempt().await?;
+                self.outgoing.delayed(&mut request, attempt.left());
+                Ok(self.call(*request))
+            }
+        }
+    }
+
+    /// Admits the next attempt, after a wait. Until its turn, a parked call holds the kept body, which counts towards the replay
+    /// memory, but no response and no readiness of the client below.
+    async fn next_attempt(&mut self) -> Result<Attempt, Answered<R>> {
+        loop {
+            let turn = self.session.turn(&mut self.last).await;
+            turn.map_err(|error| self.give_up(error, false))?;
+            // The engine checks the deadline, so a timeout here is ignored.
+            let _is_ready = self.ready_by(self.session.deadline()).await?;
+            self.update_session();
+            match self.session.next(&mut self.last) {
+                Ok(Some(attempt)) => return Ok(attempt),
+                Ok(None) => self.give_readiness_back(),
+                Err(error) => return Err(self.give_up(error, false)),
+            }
+        }
+    }
+
+    /// Readiness can be a permit that other calls wait for, and their success releases a parked call.
+    fn give_readiness_back(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    /// The request of the next attempt, when it is admitted.
+    pub(super) async fn next_request(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
+        let attempt = self.next_attempt().await?;
+        self.race.allow_hedging();
+        match self.outgoing.again(attempt.number(), attempt.left()) {
+            Some(request) => Ok(request),
+            None => {
+                let error = self.session.end(Stop::Body, &mut self.last);
+                Err(self.give_up(error, false))
+            }
+        }
+    }
+}
