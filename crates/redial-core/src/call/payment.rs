@@ -104,7 +104,7 @@ impl Call {
     ) -> Result<(), Stop> {
         if cx.request.park > 0
             && failure.hint.is_some()
-            && let Some(charge) = cx.guards.charge(failure.class, now)
+            && let Some(charge) = cx.guards.charge_in_calm(failure.class, now)
         {
             self.set_charge(charge);
             Ok(())

@@ -99,10 +99,10 @@ fn spans() -> impl Strategy<Value = Vec<Answer>> {
     prop::collection::vec(answer, 1..8)
 }
 
-/// Full of whatever the budget allows. Nothing is held back, because a refusal is drawn.
+/// Full of whatever the budget allows. Nothing is held back or parked, because a refusal and the time of a probe are drawn.
 fn policy(attempts: u32, hedge: &str, budget: &str, more: &str) -> String {
     format!(
-        "attempts = {attempts}\nhedge = {{ {hedge} }}\nbudget = {{ {budget} }}\nstall = \"none\"\n{more}\n\
+        "attempts = {attempts}\nhedge = {{ {hedge} }}\nbudget = {{ {budget} }}\nstall = \"none\"\npark = \"none\"\n{more}\n\
          backoff = {{ growth = \"constant\", base = \"2368s\", cap = \"2368s\", jitter = \"none\" }}\n"
     )
 }

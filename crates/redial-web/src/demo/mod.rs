@@ -76,9 +76,9 @@ impl Demo {
         fault("outage", Fault::Down, 10, "down"),
         fault(
             "429s",
-            Fault::Limiting(0.5),
+            Fault::Limiting(0.3),
             10,
-            "half of the requests are told to come back in a second",
+            "a third of the requests are told to come back in a second",
         ),
         fault(
             "lost replies",

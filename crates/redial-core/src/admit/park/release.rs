@@ -193,12 +193,19 @@ impl Guards {
 
     fn charge_parked(&self, waiting: &Waiting, has_evidence: bool, now: Nanos) -> Option<Charge> {
         let class = self.priced_as(waiting.class);
+        if has_evidence && is_quick(class) {
+            self.charge_in_calm(class, now)
+        } else {
+            self.charge(class, now)
+        }
+    }
+
+    /// Charges a retry that a success or the server's hint speaks for.
+    pub(crate) fn charge_in_calm(&self, class: Class, now: Nanos) -> Option<Charge> {
         let is_calm =
             || self.pace.is_known() && !self.pace.is_slower(CALM) && !self.fails_usually();
         match &*self.ledger {
-            Ledger::Tokens(tokens) if has_evidence && is_quick(class) && is_calm() => {
-                tokens.charge_part(CALM_DISCOUNT, now)
-            }
+            Ledger::Tokens(tokens) if is_calm() => tokens.charge_part(CALM_DISCOUNT, now),
             _ => self.charge(class, now),
         }
     }

@@ -184,8 +184,13 @@ fn a_dry_budget_is_named_if_something_fails() {
 #[test]
 fn parked_calls_are_counted() {
     let mut scene = Scene::new();
-    let budget = Budget::Tokens(TokenBudget::new(200, 20).opening(0));
-    let policy = Draft::bare(2).budget(budget).park(ParkRule::default()).build().unwrap();
+    let budget = Budget::Tokens(TokenBudget::new(200, 20).opening(20));
+    let policy = Draft::bare(2)
+        .deadline(Duration::from_secs(10))
+        .budget(budget)
+        .park(ParkRule::default())
+        .build()
+        .unwrap();
     let retry = Retry::new(policy).idempotent().meter(scene.meter("held", calls(0, 0)));
     let failing = retry.clone();
     scene.page.run(async move {
