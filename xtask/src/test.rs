@@ -195,7 +195,8 @@ fn docs(extra: &[String]) -> Job {
 }
 
 fn loom(extra: &[String]) -> Job {
-    let mut command = cargo("test --package redial-core --features std --test loom --no-fail-fast".split(' '));
+    let mut command =
+        cargo("test --package redial-core --features std --test loom --no-fail-fast".split(' '));
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     command
         // Other flags need another build of everything: keep it apart from the usual one.
