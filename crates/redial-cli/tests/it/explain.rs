@@ -169,7 +169,7 @@ fn the_default_budget_is_explained_and_bounds_an_outage() {
     let lines = [
         "Budget: 200 tokens at most; a retry costs 20, 40 after a timeout. A success earns 1, and a retry that succeeds gets \
          back its cost and 10 more.",
-        "Slowdown: nothing is paid for while successes take more than 3 times as long as usual, because a retry would \
+        "Slowdown: nothing is paid for while successes take more than 1.5 times as long as usual, because a retry would \
          displace another call.",
         "Bound: if everything fails, a process makes at most 10 retries, 5 after timeouts; a new one 3, 0 after timeouts; \
          then 1/30s. The number of calls does not matter.",
@@ -197,7 +197,7 @@ fn unlimited_values_are_null() {
 
 #[test]
 fn the_same_seed_prints_the_same_bytes() {
-    let plain = File::new("seedless.toml", "backoff = { jitter = 'none' }");
+    let plain = File::new("seedless.toml", "backoff = { jitter = 'none' }\npark = 'none'");
     let print = |policy: &str, seed: &str| {
         let args = ["--policy", policy, "--outcomes", "503; timeout", "--json", "--seed", seed];
         explain(&args).stdout
