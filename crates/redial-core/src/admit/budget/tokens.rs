@@ -33,8 +33,9 @@ pub struct TokenBudget {
     /// The tokens in the bucket at first. `None` is a full bucket.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub opening: Option<u32>,
-    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts:
-    /// many new processes would all send them to a destination that stands still.
+    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts,
+    /// which many new processes would all send to a destination that stands still; only a parked call that is alone may
+    /// use them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bootstrap: u32,
     /// The tokens that a retry earns if it succeeds, besides its cost.
