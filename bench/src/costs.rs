@@ -83,21 +83,6 @@ impl Costs {
     fn pick(costs: &BTreeMap<&str, f64>, peers: &[(&'static str, &str)]) -> Vec<Part> {
         peers.iter().map(|(name, case)| part(name, costs[case])).collect()
     }
-
-    /// A call consists of its operation, the engine, the clock, and the runner. The parts were measured in loops of
-    /// their own, whose cost is subtracted here.
-    pub(crate) fn split(&self, call: &str, bare: &str, engine: &str) -> Vec<Part> {
-        let in_loop = |case| self.of(case) - self.of("bare-sync");
-        let (bare, engine) = (self.of(bare), in_loop(engine));
-        let clock = in_loop("clock") * self.clock_reads[call];
-        let runner = self.of(call) - bare - engine - clock;
-        vec![
-            part("bare call", bare),
-            part("engine", engine),
-            part("clock", clock),
-            part("runner", runner),
-        ]
-    }
 }
 
 pub(crate) fn part(name: &'static str, value: f64) -> Part {

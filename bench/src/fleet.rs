@@ -5,10 +5,10 @@
 //! pause. The cost of a call is counted as for a call without a fleet.
 
 use std::env;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use redial_core::fleet::{Answer, Ask, Role, SLICES, Seat, Terms};
-use redial_core::{Nanos, SECOND};
+use redial_core::Span;
+use redial_core::fleet::{Ask, FleetTerms, Grant, Role, SLICES, Seat};
 use redis::{Client, Connection, Script};
 
 use crate::cases;
@@ -20,9 +20,7 @@ const KEY: &str = "redial:fleet:bench";
 const MEMBERS: usize = 50;
 const ROUNDS: usize = 2_000;
 
-const TTL: Nanos = 10 * SECOND;
-/// How often an idle instance sends a request.
-const AT_REST: Duration = Duration::from_nanos(TTL / SLICES as u64 * 3);
+const TTL: Span = Span::from_secs(10);
 /// Requests a second of all instances with waiting retries together, whatever their number.
 const IN_A_STORM: f64 = 10_000.0;
 
@@ -82,7 +80,7 @@ fn round(
             leaves: false,
             seat: *seat,
             members: MEMBERS as u64,
-            terms: Terms { ratio: 100_000, floor: 10_000_000, ttl: TTL },
+            terms: FleetTerms { ratio: 100_000, floor: 10_000_000, ttl: TTL },
             deposit: 250_000,
             want: 1,
         };
@@ -90,8 +88,8 @@ fn round(
     }
     let answers: Vec<Vec<i64>> = pipe.query(connection)?;
     for (seat, words) in seats.iter_mut().zip(answers) {
-        let answer = Answer::from_words(&words);
-        *seat = answer.ok_or((redis::ErrorKind::UnexpectedReturnType, "not an answer"))?.seat;
+        let grant = Grant::from_words(&words);
+        *seat = grant.ok_or((redis::ErrorKind::UnexpectedReturnType, "not an answer"))?.seat;
     }
     Ok(())
 }
@@ -109,7 +107,9 @@ fn processor(connection: &mut Connection) -> redis::RedisResult<f64> {
 
 fn of_ledger(ledger: &Ledger) -> Vec<Line> {
     let Ledger { micros, per_second, bytes } = *ledger;
-    let at_rest = 1e6 / micros * AT_REST.as_secs_f64();
+    // An idle instance sends a request this often.
+    let at_rest = TTL / SLICES as u64 * 3;
+    let at_rest = 1e6 / micros * at_rest.as_secs_f64();
     let storm = IN_A_STORM * micros / 1e4;
     vec![
         Line::new("an ask: µs of Redis", vec![], micros, Bar::AtMost(25.0)),

@@ -41,8 +41,8 @@ fn client(costs: &Costs, what: &'static str, cases: [&str; 4]) -> Vec<Line> {
     let peers = [("tower+TpsBudget", tower), ("tower-resilience", resilience)];
     let ours_beyond = costs.beyond(bare, ours);
     vec![
-        Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(400.0)),
-        costs.allocations_beyond(bare, &peers, ours, Bar::AtMost(0.0)),
+        Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(850.0)),
+        costs.allocations_beyond(bare, &peers, ours, Bar::AtMost(1.0)),
         costs.clock_reads(&peers, ours, SAMPLED),
     ]
 }
@@ -53,7 +53,7 @@ fn shed(costs: &Costs) -> Vec<Line> {
     let what = "a request below the limit, through the shed layer";
     let ours = costs.beyond(bare, shed);
     vec![
-        Line::new(what, costs.list_beyond(bare, &peers), ours, Bar::AtMost(170.0)),
+        Line::new(what, costs.list_beyond(bare, &peers), ours, Bar::AtMost(220.0)),
         costs.allocations_beyond(bare, &peers, shed, Bar::AtMost(0.0)),
         costs.clock_reads(&peers, shed, Bar::None),
     ]

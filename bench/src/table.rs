@@ -46,7 +46,16 @@ pub(crate) enum Bar {
     None,
     AtMost(f64),
     AtLeast(f64),
+    /// As when it was last changed, within [`TOLERANCE`]: a figure that rises is a mistake, and one that falls is the next
+    /// bar. The goal is what it should become.
+    Ratchet {
+        figure: f64,
+        goal: Option<f64>,
+    },
 }
+
+/// Instruction counts do not depend on the speed of the machine, but a little on the compiler.
+const TOLERANCE: f64 = 0.03;
 
 impl Report {
     pub(crate) fn new(
@@ -55,6 +64,15 @@ impl Report {
     ) -> Self {
         let numbered = rows.into_iter().zip(1..).map(|(lines, number)| Row { number, lines });
         Self { rows: numbered.collect(), notes, absent: Vec::new() }
+    }
+
+    /// An error if a bar is missed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let lines = self.rows.iter().flat_map(|row| &row.lines);
+        match lines.filter(|line| !line.reached).count() {
+            0 => Ok(()),
+            missed => Err(format!("{missed} bars are missed")),
+        }
     }
 
     pub(crate) fn with(self, absent: Vec<String>) -> Self {
@@ -87,7 +105,13 @@ impl Bar {
             Self::None => true,
             Self::AtMost(most) => value <= most,
             Self::AtLeast(least) => value >= least,
+            Self::Ratchet { figure, .. } => (value - figure).abs() <= TOLERANCE * figure,
         }
+    }
+
+    /// A bar that only goes down.
+    pub(crate) fn ratchet(figure: f64) -> Self {
+        Self::Ratchet { figure, goal: None }
     }
 }
 
@@ -97,6 +121,10 @@ impl fmt::Display for Bar {
             Self::None => String::new(),
             Self::AtMost(most) => format!("≤ {}", number(*most)),
             Self::AtLeast(least) => format!("≥ {}", number(*least)),
+            Self::Ratchet { figure, goal: None } => format!("{} ± 3%", number(*figure)),
+            Self::Ratchet { figure, goal: Some(goal) } => {
+                format!("{} ± 3%, goal {}", number(*figure), number(*goal))
+            }
         };
         f.pad(&text)
     }
@@ -108,6 +136,7 @@ impl fmt::Display for Report {
         let wide = |text: &str| text.chars().count();
         let first = lines().map(|line| wide(line.what)).max().unwrap_or(0);
         let second = lines().map(|line| wide(&list(&line.peers, ", "))).max().unwrap_or(0);
+        let third = lines().map(|line| wide(&line.bar.to_string())).max().unwrap_or(0);
         writeln!(f, "  {:first$}  {:second$}  {:>6}  bar", "", "peers", "ours")?;
         for row in &self.rows {
             for (index, line) in row.lines.iter().enumerate() {
@@ -115,7 +144,7 @@ impl fmt::Display for Report {
                 let (what, peers, ours) = (line.what, list(&line.peers, ", "), number(line.ours));
                 let (bar, mark) = (line.bar, line.mark());
                 let text = format!(
-                    "{row_number:1} {what:first$}  {peers:second$}  {ours:>6}  {bar:<7} {mark}"
+                    "{row_number:1} {what:first$}  {peers:second$}  {ours:>6}  {bar:<third$}  {mark}"
                 );
                 writeln!(f, "{}", text.trim_end())?;
             }
@@ -124,6 +153,13 @@ impl fmt::Display for Report {
         self.absent.iter().try_for_each(|what| writeln!(f, "{what}"))?;
         for line in lines().filter(|line| !line.reached && !line.made_of.is_empty()) {
             writeln!(f, "RED: {}: {}", line.what, list(&line.made_of, " + "))?;
+        }
+        for line in lines().filter(|line| !line.reached) {
+            if let Bar::Ratchet { figure, .. } = line.bar {
+                let better = if line.ours < figure { ": lower its bar" } else { "" };
+                let [ours, figure] = [line.ours, figure].map(number);
+                writeln!(f, "RED: {}: {ours} instead of {figure}{better}", line.what)?;
+            }
         }
         Ok(())
     }

@@ -6,10 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use redial_policy::file::{File, Named, Route};
 use redial_policy::tree::{Node, Value};
-use redial_policy::{Format, Inputs, Problem, Source, rules, suppress};
+use redial_policy::{Format, Inputs, Problem, SourceText, rules, suppress};
 
 fuzz_target!(|input: &[u8]| {
-    let Ok(source) = Source::new("x", input.to_vec()) else { return };
+    let Ok(source) = SourceText::new("x", input.to_vec()) else { return };
     let text = source.text();
     trees(text);
     let names = ["x.toml", "x.yaml", "x.json", "x.ini", "x.env", "x.properties", "x"];
@@ -57,7 +57,7 @@ fn trees(text: &str) {
 
 fn inputs(name: &str, text: &str, asked: Option<Format>) -> Option<Inputs> {
     let mut inputs = Inputs::new();
-    let source = Source::new(name, text.as_bytes().to_vec()).ok()?;
+    let source = SourceText::new(name, text.as_bytes().to_vec()).ok()?;
     match inputs.add(source, asked) {
         Ok(added) => (added > 0).then_some(inputs),
         Err((_, problem)) => {
@@ -94,8 +94,9 @@ fn review(inputs: &Inputs, asked: Option<Format>) -> Vec<File> {
 fn export(file: &File) {
     for format in Format::ALL {
         let Ok(written) = format.write(file) else { continue };
-        let again = inputs("x", &written.text, Some(format))
-            .unwrap_or_else(|| panic!("{format:?} does not recognise its own export: {}", written.text));
+        let again = inputs("x", &written.text, Some(format)).unwrap_or_else(|| {
+            panic!("{format:?} does not recognise its own export: {}", written.text)
+        });
         let reading = again.read(Some(format));
         assert!(
             reading.problems.is_empty(),

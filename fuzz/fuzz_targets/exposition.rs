@@ -9,7 +9,7 @@ mod exposition;
 
 use std::fmt::Write as _;
 
-use exposition::{MOST_LABELS, Sample, samples};
+use exposition::{MOST_LABELS, MetricSample, samples};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|page: &str| {
@@ -27,7 +27,7 @@ fuzz_target!(|page: &str| {
     }
 });
 
-fn again(sample: &Sample<'_>) {
+fn again(sample: &MetricSample<'_>) {
     assert!(sample.labels.len() <= MOST_LABELS);
     let mut line = format!("{{{}", quoted(&sample.name));
     for (name, value) in &sample.labels {

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, NEVER, Policy, Request, Verdict};
+use redial_core::{Call, Context, Deadline, Policy, Request, Span, Time, Verdict};
 use redial_policy::file::File;
 
 fuzz_target!(|input: &[u8]| {
@@ -38,28 +38,30 @@ fn drive(policy: &Policy, outcomes: &[u8]) {
     let guards = Guards::new(policy, 1, 1);
     let request = Request { safety: Safety::Keyed, ..Request::default() };
     let cx = Context { policy, guards: &guards, observer: None, request };
-    let mut now = 0_u64;
-    let mut call = Call::new(policy, now, NEVER);
+    let mut now = Time::ZERO;
+    let mut call = Call::new(policy, now, Deadline::NONE);
     for (kind, number) in outcomes.chunks_exact(9).map(outcome_of) {
         let Ok(permit) = call.admit(&cx, now) else { return };
-        assert!(permit.expires >= now);
+        assert!(permit.expires >= now.into());
         let sent = now;
-        now = now.saturating_add(number % 10_000_000_000);
-        if kind & 4 != 0 && call.hedge_at(&cx, sent) <= now {
+        now += Span::from_nanos(number % 10_000_000_000);
+        if kind & 4 != 0 && call.hedge_at(&cx, sent).is_some_and(|due| due <= now) {
             match call.hedge(&cx, sent, now) {
                 Ok(hedge) => call.abandon(&cx, hedge, now),
-                Err(refused) => assert!(refused.again > now),
+                Err(refused) => assert!(refused.again.is_none_or(|again| again > now)),
             }
         }
         let outcome = match kind % 4 {
             0 => Outcome::Success,
             1 => Outcome::NotYet(Some(Hint::AtLeast(Duration::from_nanos(number)))),
             2 => Failure::new(Class::Timeout).into(),
-            _ => Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_nanos(number))).into(),
+            _ => Failure::new(Class::Throttled)
+                .hint(Hint::AtLeast(Duration::from_nanos(number)))
+                .into(),
         };
         match call.settle(&cx, permit, &outcome, now, || number) {
             Verdict::Wait(until) => {
-                assert!(until >= now && until < call.deadline());
+                assert!(until >= now && !call.deadline().is_over(until));
                 now = until;
             }
             Verdict::Done | Verdict::InFlight | Verdict::Stop(_) => return,

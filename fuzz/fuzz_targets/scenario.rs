@@ -30,7 +30,7 @@ fuzz_target!(|input: &str| {
 fn is_small(scenario: &Scenario) -> bool {
     let clients = &scenario.clients;
     let spikes: f64 = scenario.spike.iter().map(|spike| spike.factor.max(1.0)).product();
-    let calls = scenario.rate().unwrap_or(0.0) * scenario.duration as f64 / 1e9 * spikes;
+    let calls = scenario.rate().unwrap_or(0.0) * scenario.duration.as_secs_f64() * spikes;
     let all = std::iter::once(&scenario.backend).chain(scenario.service.values());
     let fans: usize = all.clone().map(|service| service.calls.len().max(1)).product();
     calls < 300.0

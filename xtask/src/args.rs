@@ -9,8 +9,10 @@ pub const USAGE: &str = "\
 usage: cargo xtask <command>
 
   setup                  install the programs that tests and benchmarks need
-  test [-- ARGS]         start private servers and run every test; ARGS (a name filter, then perhaps
-                         `-- --nocapture`) go to each test program
+  test [--busy] [-- ARGS]
+                         start private servers and run every test; ARGS (a name filter, then perhaps
+                         `-- --nocapture`) go to each test program; --busy runs two busy loops per
+                         processor beside them
   tidy                   check the rules that the compiler does not know
   features               check that each feature builds without the others
   bench [NAME] [ARGS]    run the benchmark NAME; without a name, those that take a few minutes
@@ -22,10 +24,12 @@ usage: cargo xtask <command>
   prove proxy [--seed N] [--minutes N]
                          run the sidecar between upstreams and callers that fail in every way, and
                          check that each response belongs to its request; 10 minutes by default
+  prove fuzz             run each fuzz target for a minute
   web                    build the page into crates/redial-web/dist, with Node
   screenshots [FOLDER]   remake the README's picture of the page; with FOLDER, take every page at
                          every size in both themes instead
-  ci                     fmt, tidy, web, clippy, features, docs, test: what a change must pass
+  ci                     fmt, tidy, web, clippy, features, examples, fuzz targets on their corpus, docs,
+                         test: what a change must pass
   --help                 print this";
 
 /// A parsed command line.
@@ -37,6 +41,8 @@ pub enum Command {
     Setup,
     /// Run the tests.
     Test {
+        /// Whether busy loops run beside them.
+        busy: bool,
         /// Passed on to each test program.
         extra: Vec<String>,
     },
@@ -98,17 +104,22 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         },
         ("fuzz", _) => Err("usage: fuzz TARGET [SECONDS]".to_owned()),
         ("prove", args) => prove(args),
-        ("test", []) => Ok(Command::Test { extra: Vec::new() }),
-        ("test", [dashes, extra @ ..]) if dashes == "--" => {
-            Ok(Command::Test { extra: extra.to_vec() })
-        }
-        ("test", [arg, ..]) => {
-            Err(format!("unexpected argument `{arg}`: put arguments for the tests after `--`"))
-        }
+        ("test", args) => test(args),
         ("setup" | "tidy" | "features" | "web" | "ci", [arg, ..]) => {
             Err(format!("unexpected argument `{arg}`: `{name}` takes none"))
         }
         _ => Err(format!("unknown command `{name}`")),
+    }
+}
+
+fn test(args: &[String]) -> Result<Command, String> {
+    let busy = args.first().is_some_and(|arg| arg == "--busy");
+    match &args[usize::from(busy)..] {
+        [] => Ok(Command::Test { busy, extra: Vec::new() }),
+        [dashes, extra @ ..] if dashes == "--" => Ok(Command::Test { busy, extra: extra.to_vec() }),
+        [arg, ..] => {
+            Err(format!("unexpected argument `{arg}`: put arguments for the tests after `--`"))
+        }
     }
 }
 
@@ -120,10 +131,11 @@ fn prove(args: &[String]) -> Result<Command, String> {
     if !PROOFS.contains(&name.as_str()) {
         return Err(format!("unknown proof `{name}`; {}", proofs()));
     }
-    if name == "fleet" {
+    let plain = [("fleet", Proof::Fleet), ("fuzz", Proof::Fuzz)];
+    if let Some((_, proof)) = plain.into_iter().find(|(plain, _)| plain == name) {
         return match options.first() {
-            None => Ok(Command::Prove(Proof::Fleet)),
-            Some(arg) => Err(format!("unexpected argument `{arg}`: `prove fleet` takes none")),
+            None => Ok(Command::Prove(proof)),
+            Some(arg) => Err(format!("unexpected argument `{arg}`: `prove {name}` takes none")),
         };
     }
     let length = if name == "proxy" { "--minutes" } else { "--rounds" };

@@ -37,6 +37,18 @@ pub fn metadata(args: &[&str]) -> Result<Value, String> {
         .map_err(|error| format!("cannot parse the output of `cargo metadata`: {error}"))
 }
 
+/// The path of a program, if it is installed.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    // Debian has servers in folders outside of a user's PATH.
+    folders.push("/usr/sbin".into());
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    folders.extend(versions.map(|version| version.path().join("bin")));
+    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
 /// Runs a command that has to succeed; `remedy` is what to do if it does not.
 pub fn run(command: &mut Command, remedy: &str) -> Result<(), String> {
     if status(command)?.success() {

@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use crate::cargo::{cargo, run as succeed};
-use crate::{features, test, tidy, web};
+use crate::{examples, features, fuzz, test, tidy, web};
 
 /// Runs every stage and returns the exit code; the last line printed is the tests' count.
 pub fn run() -> Result<u8, String> {
     let mut clock = Clock::default();
     let checked = check(&mut clock);
-    let report = checked.and_then(|()| clock.stage("test", || test::run(&[])));
+    let report = checked.and_then(|()| clock.stage("test", || test::run(&[], false)));
     println!("\n{}", clock.summary());
     let report = report?;
     print!("{report}");
@@ -29,6 +29,8 @@ fn check(clock: &mut Clock) -> Result<(), String> {
         succeed(&mut cargo(all.split(' ')), FIX)
     })?;
     clock.stage("features", features::check)?;
+    clock.stage("examples", examples::check)?;
+    clock.stage("fuzz", fuzz::check)?;
     clock.stage("docs", || {
         let doc = "doc --workspace --no-deps --all-features --exclude redial-bench --exclude xtask";
         succeed(cargo(doc.split(' ')).env("RUSTDOCFLAGS", "-Dwarnings"), FIX)

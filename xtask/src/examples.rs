@@ -2,9 +2,10 @@
 //! that is run by hand builds them first, or it would run an old one.
 
 use std::env::{self, current_exe};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{cargo, output};
+use crate::cargo::{cargo, output, root, run, target_dir};
 
 /// The variable that tells tests the folder of examples that are up to date.
 pub const VARIABLE: &str = "REDIAL_TEST_EXAMPLES";
@@ -26,4 +27,18 @@ pub fn folder() -> Result<PathBuf, String> {
     }
     output(&mut command)?;
     Ok(profile.join("examples"))
+}
+
+/// Checks the examples that are workspaces of their own, in `examples/`.
+pub fn check() -> Result<(), String> {
+    let folder = root().join("examples");
+    let wrong = |error| format!("{}: {error}", folder.display());
+    for example in fs::read_dir(&folder).map_err(wrong)? {
+        let mut command = cargo(["clippy", "--quiet", "--locked", "--manifest-path"]);
+        command.arg(example.map_err(wrong)?.path().join("Cargo.toml"));
+        // What they share with the workspace is not built again.
+        command.arg("--target-dir").arg(target_dir()).args(["--", "-D", "warnings"]);
+        run(&mut command, "fix what it reports")?;
+    }
+    Ok(())
 }

@@ -30,7 +30,6 @@ pub mod jobs;
 pub mod page_bench;
 pub mod postgres;
 pub mod private;
-pub mod prometheus;
 pub mod prove;
 mod pypi;
 pub mod redis;

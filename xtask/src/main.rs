@@ -31,8 +31,8 @@ fn run(command: Command) -> Result<u8, String> {
             Ok(0)
         }
         Command::Setup => setup::run().map(|()| 0),
-        Command::Test { extra } => {
-            let report = test::run(&extra)?;
+        Command::Test { busy, extra } => {
+            let report = test::run(&extra, busy)?;
             print!("{report}");
             Ok(report.exit_code())
         }

@@ -8,9 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cargo::cannot_start;
+use crate::cargo::{cannot_start, find_program};
 use crate::private::{Private, User, spawn, with_our_end};
-use crate::setup::find_program;
 
 /// The environment variable with the `postgres://` address of the tests' Postgres.
 pub const VARIABLE: &str = "REDIAL_TEST_POSTGRES";

@@ -10,8 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crate::cargo::cannot_start;
-use crate::setup::find_program;
+use crate::cargo::{cannot_start, find_program};
 
 const START_WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);

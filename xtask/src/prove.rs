@@ -6,16 +6,20 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::process::Command;
 
 use crate::cargo::{cargo, status};
+use crate::fuzz;
 use crate::setup::{self, Use};
 
 /// The names of all proofs.
-pub const PROOFS: &[&str] = &["queue", "fleet", "proxy"];
+pub const PROOFS: &[&str] = &["queue", "fleet", "proxy", "fuzz"];
 
 /// How many rounds the proof of the queue has on each store by default: one to two minutes.
 pub const ROUNDS: u64 = 40;
 
 /// How long the proof of the proxy takes by default.
 pub const MINUTES: u64 = 10;
+
+/// How long the proof of the readers fuzzes each target.
+const FUZZ_SECONDS: u32 = 60;
 
 /// A proof, with its settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub enum Proof {
         /// How long.
         minutes: u64,
     },
+    /// Every fuzz target, for a minute each.
+    Fuzz,
 }
 
 /// Runs a proof and returns its exit code.
@@ -49,6 +55,7 @@ pub fn run(proof: &Proof) -> Result<u8, String> {
             command
         }
         Proof::Proxy { seed, minutes } => proxy(seed.unwrap_or_else(random_seed), minutes),
+        Proof::Fuzz => return fuzz::run_all(FUZZ_SECONDS),
     };
     Ok(u8::from(!status(&mut command)?.success()))
 }

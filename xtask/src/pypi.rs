@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-use crate::cargo::{output, target_dir};
-use crate::setup::find_program;
+use crate::cargo::{find_program, output, target_dir};
 
 /// A package of PyPI.
 pub(crate) struct Package {

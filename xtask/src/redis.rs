@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::cargo::find_program;
 use crate::private::{Private, with_our_end};
-use crate::setup::find_program;
 
 /// The environment variable with the `redis://` address of the tests' Redis.
 pub const VARIABLE: &str = "REDIAL_TEST_REDIS";

@@ -1,12 +1,11 @@
 //! Some tests connect to a real server and some benchmarks need a real tool. This installs the programs that are
 //! missing on the machine; if it cannot, it reports what each is for and how to get it.
 
-use std::env;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cargo::{shown, status};
+use crate::cargo::{find_program, shown, status};
 use crate::{envoy, grpc};
 
 /// What a tool is needed for.
@@ -51,8 +50,8 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         package: "prometheus",
-        program: "prometheus",
-        why: "tests scrape with a private Prometheus, and check rules with its promtool",
+        program: "promtool",
+        why: "tests check the rules for Prometheus with it",
         used_by: &[Use::Test],
         service: Some("prometheus"),
     },
@@ -157,18 +156,6 @@ pub fn try_for(used_by: Use) {
     if let Err(message) = install(&missing) {
         eprintln!("warning: {message}");
     }
-}
-
-/// The path of a program, if it is installed.
-#[must_use]
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-    // Debian has servers in folders outside of a user's PATH.
-    folders.push("/usr/sbin".into());
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    folders.extend(versions.map(|version| version.path().join("bin")));
-    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 /// The message for missing tools that cannot be installed because of `reason`.

@@ -6,7 +6,9 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::available_parallelism;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, available_parallelism};
 
 use serde_json::Value;
 
@@ -24,6 +26,9 @@ const WAITING: [&str; 3] = ["redial", "redial-cli", "redial-queue"];
 
 /// How many tests that wait run at once on each processor.
 const WAITING_PER_PROCESSOR: usize = 2;
+
+/// How many busy loops `--busy` runs on each processor.
+const LOOPS_PER_PROCESSOR: usize = 2;
 
 /// How a whole run ended. Its `Display` ends with the line that has the count.
 #[derive(Debug, Default)]
@@ -60,8 +65,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// Starts the servers, runs every test with the arguments `extra`, and stops the servers.
-pub fn run(extra: &[String]) -> Result<Report, String> {
+/// Starts the servers, runs every test with the arguments `extra`, and stops the servers. If `busy`, the machine has other work
+/// meanwhile, and tests that depend on its speed fail.
+pub fn run(extra: &[String], busy: bool) -> Result<Report, String> {
     setup::try_for(Use::Test);
     if let Err(message) = web::install() {
         eprintln!("warning: {message}");
@@ -71,6 +77,7 @@ pub fn run(extra: &[String]) -> Result<Report, String> {
     let (programs, built) = build()?;
     report.add(Ended { name: "build".to_owned(), tally: Tally::default(), succeeded: built });
 
+    let _busy = busy.then(BusyLoops::start);
     let (waiting, computing): (Vec<_>, Vec<_>) =
         programs.iter().partition(|program| WAITING.contains(&program.package()));
     let job = |program: &&Program| program.job(extra, &servers);
@@ -78,7 +85,7 @@ pub fn run(extra: &[String]) -> Result<Report, String> {
         side_by_side(vec![job], print)?.into_iter().for_each(|ended| report.add(ended));
     }
     let mut jobs: Vec<Job> = waiting.iter().map(job).collect();
-    let threads = WAITING_PER_PROCESSOR * available_parallelism().map_or(1, Into::into);
+    let threads = WAITING_PER_PROCESSOR * processors();
     for job in &mut jobs {
         job.command.env("RUST_TEST_THREADS", threads.to_string());
     }
@@ -86,6 +93,31 @@ pub fn run(extra: &[String]) -> Result<Report, String> {
     jobs.push(loom(extra));
     side_by_side(jobs, print)?.into_iter().for_each(|ended| report.add(ended));
     Ok(report)
+}
+
+fn processors() -> usize {
+    available_parallelism().map_or(1, Into::into)
+}
+
+/// Loops that keep every processor busy, until this is dropped. They are threads, so they also end with this process, however
+/// it ends.
+struct BusyLoops(Arc<AtomicBool>);
+
+impl BusyLoops {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..LOOPS_PER_PROCESSOR * processors() {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || while !stop.load(Ordering::Relaxed) {});
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What tests need beside the code. What cannot be started is a warning: the tests that need it fail with its name.

@@ -66,7 +66,7 @@ impl Up {
         let mut output = output.ok_or("no output")?;
         let mut line = String::new();
         while output.read_line(&mut line).is_ok_and(|read| read > 0) {
-            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
+            if let Some(url) = line.split_whitespace().find(|word| word.contains("/?token=")) {
                 self.url = url.to_owned();
                 self.started = begin.elapsed();
                 self.output = Some(output);

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{output, root, run as succeed, target_dir};
-use crate::setup::{self, Use, find_program};
+use crate::cargo::{find_program, output, root, run as succeed, target_dir};
+use crate::setup::{self, Use};
 use crate::tidy::Tree;
 use crate::tidy::page::{BUILT, manifest};
 
@@ -28,11 +28,13 @@ pub fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the sources, builds them again elsewhere, and compares every byte with `dist/`.
+/// Checks and tests the sources, builds them again elsewhere, and compares every byte with `dist/`.
 pub fn verify() -> Result<(), String> {
     setup::try_for(Use::Test);
     install()?;
-    succeed(npm().args(["run", "check"]), "fix what it reports")?;
+    for script in ["check", "lint", "test"] {
+        succeed(npm().args(["run", script]), "fix what it reports; `npm run format` formats")?;
+    }
     let (again, dist) = (target_dir().join("page"), root().join(DIST));
     vite(&again)?;
     for name in BUILT {

@@ -10,12 +10,12 @@ use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, Guards};
 use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::schedule::Backoff;
-use redial_core::{Call, Context, Draft, NEVER, Nanos, Request, Verdict};
+use redial_core::{Call, Context, Deadline, Draft, Request, Span, Time, Verdict};
 
 use super::{op, pending_once, ready as operation, repeat, repeat_async};
 
 /// The time for cases without a clock: a day after zero, where the runners' time starts.
-pub(crate) const NOW: Nanos = 24 * 3600 * 1_000_000_000;
+pub(crate) const NOW: Time = Time::at(Span::from_secs(24 * 3600));
 
 pub(crate) fn ready(n: u64) {
     let retry = Retry::new(Policy::standard());
@@ -73,10 +73,10 @@ pub(crate) fn engine_breaker(n: u64) {
 /// The engine without a runner and without a clock.
 fn by_hand(n: u64, policy: &Policy) {
     #[inline(never)]
-    fn call(policy: &Policy, guards: &Guards, now: Nanos) -> Verdict {
+    fn call(policy: &Policy, guards: &Guards, now: Time) -> Verdict {
         let request = Request { safety: Safety::Idempotent, ..Request::default() };
         let cx = Context { policy, guards, observer: None, request };
-        let mut call = Call::new(policy, now, NEVER);
+        let mut call = Call::new(policy, now, Deadline::NONE);
         match call.admit(&cx, now) {
             Ok(permit) => call.settle(&cx, permit, &Outcome::Success, now, || 0),
             Err(stop) => Verdict::Stop(stop),
@@ -89,8 +89,8 @@ fn by_hand(n: u64, policy: &Policy) {
 /// One jittered delay: full jitter, 100 ms to 2 s, retries 1 to 4.
 pub(crate) fn delay(n: u64) {
     #[inline(never)]
-    fn draw(backoff: &Backoff, k: u32, seed: u64) -> Nanos {
-        backoff.delay(k, 0, seed)
+    fn draw(backoff: &Backoff, k: u32, seed: u64) -> Span {
+        backoff.delay(k, Span::ZERO, seed)
     }
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2));
     repeat(n, |x| draw(&backoff, 1 + (x & 3) as u32, x));

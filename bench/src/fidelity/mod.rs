@@ -5,10 +5,12 @@
 pub(crate) mod peers;
 mod report;
 
-use redial_core::{Nanos, Policy};
-use redial_live::{Error, Live, Naive, Once, Redial, Refusal, Setting, round_trip, run};
+use redial_core::{Policy, Span};
+use redial_live::{
+    Error, Inconclusive, LiveRun, LiveScenario, Naive, Once, Redial, round_trip, run,
+};
 use redial_sim::measure::{Run, Summary};
-use redial_sim::scenario::{Clients, Time};
+use redial_sim::scenario::{Clients, HowLong};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
 
@@ -30,7 +32,7 @@ struct Way {
     name: &'static str,
     /// The policy that represents it in the scenario.
     policy: &'static str,
-    live: fn(Setting, &Policy) -> Result<Live, Error>,
+    live: fn(LiveScenario, &Policy) -> Result<LiveRun, Error>,
 }
 
 const WAYS: [Way; 7] = [
@@ -59,7 +61,7 @@ const WAYS: [Way; 7] = [
     },
 ];
 
-fn redial(setting: Setting, policy: &Policy) -> Result<Live, Error> {
+fn redial(setting: LiveScenario, policy: &Policy) -> Result<LiveRun, Error> {
     run(setting, |_| Redial::new(policy.clone()))
 }
 
@@ -81,11 +83,11 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
                 refused: real.refused,
                 refusal: real.refusal.map(|refusal| refusal.to_string()),
                 live: (!real.runs.is_empty()).then(|| Means::of(&Summary::of(&real.runs))),
-                simulated: Means::of(&simulated(&with_latency(&scenario, round_trip), &subject)),
+                simulated: Means::of(&simulated(&with_latency(&scenario, round_trip), &subject)?),
             });
         }
     }
-    Ok(Report { runs, simulated_runs: SIMULATED_RUNS, round_trip_us: round_trip / 1_000, rows })
+    Ok(Report { runs, simulated_runs: SIMULATED_RUNS, round_trip_us: round_trip.as_micros(), rows })
 }
 
 /// The real runs of one way of retrying.
@@ -96,7 +98,7 @@ pub(crate) struct Real {
     /// How many runs gave no figures.
     pub(crate) refused: u32,
     /// Why the last of them gave none.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Inconclusive>,
 }
 
 impl Real {
@@ -104,14 +106,14 @@ impl Real {
     pub(crate) fn measure(
         scenario: &Scenario,
         wanted: u32,
-        live: impl Fn(Setting) -> Result<Live, String>,
+        live: impl Fn(LiveScenario) -> Result<LiveRun, String>,
     ) -> Result<Self, String> {
         let mut real = Self { runs: Vec::new(), seeds: Vec::new(), refused: 0, refusal: None };
         for seed in 1..=MOST_TRIES * u64::from(wanted) {
             if real.runs.len() == wanted as usize {
                 break;
             }
-            let setting = Setting::of(scenario).map_err(|error| error.to_string())?.seed(seed);
+            let setting = LiveScenario::of(scenario).map_err(|error| error.to_string())?.seed(seed);
             match live(setting)?.figures() {
                 Ok(run) => {
                     real.runs.push(run);
@@ -128,13 +130,14 @@ impl Real {
 }
 
 /// The same file, with the latency of loopback.
-pub(crate) fn with_latency(scenario: &Scenario, round_trip: Nanos) -> Scenario {
-    let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
+pub(crate) fn with_latency(scenario: &Scenario, round_trip: Span) -> Scenario {
+    let clients = Clients { latency: HowLong::Always(round_trip / 2), ..scenario.clients.clone() };
     Scenario { clients, ..scenario.clone() }
 }
 
-fn simulated(scenario: &Scenario, subject: &Subject) -> Summary {
+fn simulated(scenario: &Scenario, subject: &Subject) -> Result<Summary, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let settings = Settings { runs: SIMULATED_RUNS, seed: 1, threads, engine: Choice::Exact };
-    simulate(scenario, subject, &settings, &Watch::default())
+    let settings = Settings { runs: SIMULATED_RUNS, seed: 1, threads };
+    let method = Choice::Exact.method(scenario, subject)?;
+    Ok(simulate(&method, &settings, &Watch::default()))
 }

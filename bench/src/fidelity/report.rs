@@ -1,7 +1,7 @@
 use std::fmt;
 
 use redial_live::Lag;
-use redial_sim::measure::{Spread, Summary};
+use redial_sim::measure::{Metric, Spread, Summary};
 use serde::Serialize;
 
 /// The tolerated relative difference between measured and simulated peak ratio or amplification.
@@ -52,19 +52,19 @@ pub(super) struct Means {
 
 impl Means {
     pub(super) fn of(summary: &Summary) -> Self {
-        let of = |name| summary.value(name).unwrap_or_default();
+        let of = |metric| summary.value(metric).unwrap_or_default();
         let [amplification, success, peak_ratio]: [Spread; 3] =
-            ["amplification", "success", "peak_ratio"].map(of);
+            [Metric::Amplification, Metric::Success, Metric::PeakRatio].map(of);
         Self {
-            calls: summary.mean("calls"),
+            calls: summary.mean(Metric::Calls),
             amplification: amplification.mean,
             amplification_se: amplification.standard_error,
             success: success.mean,
             success_se: success.standard_error,
             peak_ratio: peak_ratio.mean,
             peak_ratio_se: peak_ratio.standard_error,
-            p50_ms: summary.mean("p50_ms"),
-            p99_ms: summary.mean("p99_ms"),
+            p50_ms: summary.mean(Metric::P50Ms),
+            p99_ms: summary.mean(Metric::P99Ms),
         }
     }
 }
@@ -124,7 +124,7 @@ steps where ours slides, and its jitter is the same for all calls of an instance
             self.round_trip_us,
             RATIO_BAR * 100.0,
             SUCCESS_BAR * 100.0,
-            Lag::BOUND / 1_000_000
+            Lag::TOLERATED / 1_000_000
         )
     }
 }

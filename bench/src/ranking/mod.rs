@@ -11,7 +11,7 @@ mod report;
 use std::time::Duration;
 
 use redial_core::Policy;
-use redial_live::{Caller, Client, Error, Live, Once, Redial, Setting, round_trip, run};
+use redial_live::{Caller, Client, Error, LiveRun, LiveScenario, Once, Redial, round_trip, run};
 use redial_sim::measure::Run;
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, exact};
@@ -70,7 +70,7 @@ struct Way {
     name: &'static str,
     /// The policy that represents it in the scenario.
     policy: &'static str,
-    live: fn(&Cell, Setting, Policy) -> Result<Live, String>,
+    live: fn(&Cell, LiveScenario, Policy) -> Result<LiveRun, String>,
 }
 
 const WAYS: [Way; 10] = [
@@ -124,9 +124,8 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
         for way in &WAYS {
             eprintln!("{}: {} …", cell.name, way.name);
             let subject = cell.subject(scenario.subject(way.policy)?)?;
-            let deadline = redial_core::nanos(cell.deadline);
-            let live = |setting: Setting| {
-                (way.live)(cell, setting.deadline(deadline), subject.policy.clone())
+            let live = |setting: LiveScenario| {
+                (way.live)(cell, setting.deadline(cell.deadline), subject.policy.clone())
             };
             let real = Real::measure(&scenario, runs, live)?;
             // With the same seeds, so that the same calls begin.
@@ -143,7 +142,7 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
         }
         cells.push(CellReport { cell: cell.name, title: scenario.title, bar: cell.bar, rows });
     }
-    Ok(Report { runs, round_trip_us: round_trip / 1_000, cells })
+    Ok(Report { runs, round_trip_us: round_trip.as_micros(), cells })
 }
 
 impl Cell {
@@ -159,15 +158,14 @@ impl Cell {
     }
 
     /// Callers that have neither a deadline nor a timeout of their own.
-    fn run<C: Caller>(&self, setting: Setting, caller: fn() -> C) -> Result<Live, String> {
-        let setting = match self.timeout {
-            Some(timeout) => setting.timeout(redial_core::nanos(timeout)),
-            None => setting,
-        };
-        message(run(setting, |_| Patient { caller: caller(), deadline: self.deadline }))
+    fn run<C: Caller>(&self, setting: LiveScenario, caller: fn() -> C) -> Result<LiveRun, String> {
+        message(run(setting.timeout(self.timeout), |_| Patient {
+            caller: caller(),
+            deadline: self.deadline,
+        }))
     }
 
-    fn run_python(&self, setting: Setting, library: &str) -> Result<Live, String> {
+    fn run_python(&self, setting: LiveScenario, library: &str) -> Result<LiveRun, String> {
         python::run(library, setting, self.deadline, self.timeout)
     }
 }

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use redial_core::Nanos;
-use redial_live::{Live, Setting, serve};
+use redial_core::Time;
+use redial_live::{LiveRun, LiveScenario, serve};
 use serde::{Deserialize, Serialize};
 
 use crate::pip::installed;
@@ -34,18 +34,18 @@ struct Known {
 struct Plan {
     host: String,
     port: u16,
-    /// The time since the start of the server.
-    now: Nanos,
+    /// The time since the start of the server, in nanoseconds.
+    now: u64,
     /// When each call begins, and its instance.
-    begins: Vec<(Nanos, u32)>,
+    begins: Vec<(u64, u32)>,
 }
 
 #[derive(Deserialize)]
 struct Outcome {
     /// When each call was to begin, when it ended, and whether it succeeded.
-    calls: Vec<(Nanos, Nanos, bool)>,
+    calls: Vec<(u64, u64, bool)>,
     /// When wake-ups were scheduled, and when they happened.
-    woke: Vec<(Nanos, Nanos)>,
+    woke: Vec<(u64, u64)>,
     /// Attempts without a connection.
     broken: u32,
 }
@@ -53,10 +53,10 @@ struct Outcome {
 /// Runs a scenario with the callers of this library.
 pub(super) fn run(
     library: &str,
-    setting: Setting,
+    setting: LiveScenario,
     deadline: Duration,
     timeout: Option<Duration>,
-) -> Result<Live, String> {
+) -> Result<LiveRun, String> {
     let failed = |error: std::io::Error| format!("python3: {error}");
     let mut python = Command::new("python3");
     let known = serde_json::json!(Known {
@@ -77,8 +77,12 @@ pub(super) fn run(
     let plan = Plan {
         host: serving.address().ip().to_string(),
         port: serving.address().port(),
-        begins: serving.begins(),
-        now: serving.now(),
+        begins: serving
+            .begins()
+            .into_iter()
+            .map(|(at, instance)| (at.as_nanos(), instance))
+            .collect(),
+        now: serving.now().as_nanos(),
     };
     writeln!(stdin, "{}", serde_json::json!(plan)).map_err(failed)?;
     let mut text = String::new();
@@ -87,11 +91,12 @@ pub(super) fn run(
     let outcome: Outcome = serde_json::from_str(&text).map_err(|error| {
         format!("python3 ended with {status}, and its result is invalid: {error}")
     })?;
+    let at = Time::from_nanos;
     for (started, ended, succeeded) in outcome.calls {
-        serving.record().begun(started);
-        serving.record().ended(started, ended, succeeded);
+        serving.record().begun(at(started));
+        serving.record().ended(at(started), at(ended), succeeded);
     }
-    outcome.woke.into_iter().for_each(|(wanted, now)| serving.lag().woke(wanted, now));
+    outcome.woke.into_iter().for_each(|(wanted, now)| serving.lag().woke(at(wanted), at(now)));
     (0..outcome.broken).for_each(|_| serving.record().broken());
     Ok(serving.finish())
 }

@@ -3,7 +3,7 @@
 use std::thread;
 
 use redial_sim::contention::{BACKOFFS, Contention, backoff};
-use redial_sim::measure::{Spread, Summary};
+use redial_sim::measure::{Metric, Spread, Summary};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 
 use super::cases;
@@ -66,12 +66,12 @@ pub(super) fn budgets(seed: u64) -> Result<Vec<Line>, String> {
         let clients = "instances = 100\narrivals = { constant = { rate = 1000 } }";
         let rest = format!("[backend]\nerrors = {errors}");
         let summary = run("100s", clients, &rest, &policy(4, budget), 4, seed)?;
-        for (what, value, published) in
-            [("load", "amplification", load), ("success", "success", success)]
+        for (what, metric, published) in
+            [("load", Metric::Amplification, load), ("success", Metric::Success, success)]
         {
             lines.push(near(
                 format!("§3 {name}, {errors} fail: {what}"),
-                summary.mean(value),
+                summary.mean(metric),
                 published,
             ));
         }
@@ -82,7 +82,7 @@ pub(super) fn budgets(seed: u64) -> Result<Vec<Line>, String> {
         let summary =
             run("100s", &clients, "[backend]\nerrors = 0.5", &policy(4, WINDOW), 8, seed)?;
         let what = format!("§3 what {instances} buckets leak: load");
-        lines.push(near(what, summary.mean("amplification"), load));
+        lines.push(near(what, summary.mean(Metric::Amplification), load));
     }
     Ok(lines)
 }
@@ -110,7 +110,7 @@ pub(super) fn edge(seed: u64) -> Result<Vec<Line>, String> {
         lines.push(Line::new(what, stuck, "").beside("published", side).bar(bar));
         if let Some(after) = after {
             let what = format!("§4 {retries} retries, {rate}/s: until they recover");
-            let seconds = summary.mean("recover_ms") / 1e3;
+            let seconds = summary.mean(Metric::RecoverMs) / 1e3;
             lines.push(Line::new(what, seconds, "s").beside("published", after));
         }
     }
@@ -125,7 +125,7 @@ pub(super) fn layers(seed: u64) -> Result<Vec<Line>, String> {
         let clients = "arrivals = { constant = { rate = 1000 } }";
         let summary = run("20s", clients, &rest, &policy(4, "\"none\""), 4, seed)?;
         let what = format!("§5 leaf of three layers, {errors} fail: calls");
-        Ok(near(what, summary.mean("amplification"), published))
+        Ok(near(what, summary.mean(Metric::Amplification), published))
     };
     [(1.0, 64.0), (0.5, 2.0)].into_iter().map(leaf).collect()
 }
@@ -155,8 +155,9 @@ fn run(
         "title = \"figure\"\nduration = \"{duration}\"\npolicies = [\"it\"]\n\
          [clients]\n{clients}\n[policy.it]\n{policy}\n{rest}\n"
     ))?;
-    let settings = Settings { runs, seed, threads: threads(), engine: Choice::Exact };
-    Ok(simulate(&scenario, &scenario.subject("it")?, &settings, &Watch::default()))
+    let subject = scenario.subject("it")?;
+    let method = Choice::Exact.method(&scenario, &subject)?;
+    Ok(simulate(&method, &Settings { runs, seed, threads: threads() }, &Watch::default()))
 }
 
 fn threads() -> usize {

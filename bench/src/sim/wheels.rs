@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use redial_core::{Span, Time};
 use redial_sim::{Stream, Wheel};
 
 use super::Speed;
 
-const MS: u64 = 1_000_000;
 const TURN: u64 = 4096;
 /// Events return after at most this long, uniformly distributed. Our callers think as long.
-const LONGEST: u64 = 4_000 * MS;
+const MAX_DELAY: Span = Span::from_secs(4);
 
 /// A plain wheel: buckets of a millisecond, sorted when they are opened, and later turns separately.
 struct Bare {
     tick: u64,
     /// The rest of the open bucket, the next event last.
-    open: Vec<(u64, u32)>,
-    buckets: Vec<Vec<(u64, u32)>>,
-    later: BTreeMap<u64, Vec<(u64, u32)>>,
+    open: Vec<(Time, u32)>,
+    buckets: Vec<Vec<(Time, u32)>>,
+    later: BTreeMap<u64, Vec<(Time, u32)>>,
 }
 
 impl Bare {
@@ -28,8 +28,8 @@ impl Bare {
     }
 
     #[inline]
-    fn push(&mut self, at: u64, what: u32) {
-        let tick = at / MS;
+    fn push(&mut self, at: Time, what: u32) {
+        let tick = tick_of(at);
         if tick <= self.tick {
             let place = self.open.partition_point(|event| *event > (at, what));
             self.open.insert(place, (at, what));
@@ -42,12 +42,12 @@ impl Bare {
 
     /// There is always a next event here.
     #[inline]
-    fn pop(&mut self) -> Option<(u64, u32)> {
+    fn pop(&mut self) -> Option<(Time, u32)> {
         while self.open.is_empty() {
             self.tick += 1;
             if self.tick.is_multiple_of(TURN) {
                 for (at, what) in self.later.remove(&(self.tick / TURN)).unwrap_or_default() {
-                    self.buckets[(at / MS % TURN) as usize].push((at, what));
+                    self.buckets[(tick_of(at) % TURN) as usize].push((at, what));
                 }
             }
             std::mem::swap(&mut self.open, &mut self.buckets[(self.tick % TURN) as usize]);
@@ -55,6 +55,10 @@ impl Bare {
         }
         self.open.pop()
     }
+}
+
+fn tick_of(at: Time) -> u64 {
+    at.since_zero().as_millis()
 }
 
 /// The plain wheel.
@@ -74,15 +78,16 @@ fn turn<W>(
     waiting: u32,
     events: u64,
     wheel: &mut W,
-    push: impl Fn(&mut W, u64, u32),
-    pop: impl Fn(&mut W) -> Option<(u64, u32)>,
+    push: impl Fn(&mut W, Time, u32),
+    pop: impl Fn(&mut W) -> Option<(Time, u32)>,
 ) -> Speed {
     let began = Instant::now();
     let mut stream = Stream::new(1);
-    (0..waiting).for_each(|what| push(wheel, stream.between(0, LONGEST), what));
+    let mut delay = || stream.span_between(Span::ZERO, MAX_DELAY);
+    (0..waiting).for_each(|what| push(wheel, Time::at(delay()), what));
     for _ in 0..events {
         let Some((now, what)) = pop(wheel) else { break };
-        push(wheel, now + stream.between(0, LONGEST), what);
+        push(wheel, now + delay(), what);
     }
     Speed { events, wall_s: began.elapsed().as_secs_f64() }
 }

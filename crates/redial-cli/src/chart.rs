@@ -8,7 +8,7 @@ const DOTTED: usize = 4;
 
 /// Values over time.
 #[derive(Clone, Copy, Debug)]
-pub struct Series<'a> {
+pub struct ChartSeries<'a> {
     /// From the left, [`DOTS_ACROSS`] to a character; may be fewer than the chart has room for.
     pub values: &'a [f64],
     /// How it is drawn.
@@ -28,14 +28,14 @@ pub enum Mark {
 
 /// A character of a chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct ChartCell {
     area: u8,
     line: u8,
     /// The last line that passes through it.
     pub mark: Option<Mark>,
 }
 
-impl Cell {
+impl ChartCell {
     /// The braille character.
     pub fn character(self) -> char {
         char::from_u32(0x2800 + u32::from(self.area ^ self.line)).unwrap_or(' ')
@@ -43,10 +43,15 @@ impl Cell {
 }
 
 /// Draws all series over each other. `width` and `rows` count characters. The first row is the top, which is the value `most`.
-pub fn draw(series: &[Series<'_>], most: f64, rows: usize, width: usize) -> Vec<Vec<Cell>> {
-    let mut cells = vec![vec![Cell::default(); width]; rows];
+pub fn draw(
+    series: &[ChartSeries<'_>],
+    most: f64,
+    rows: usize,
+    width: usize,
+) -> Vec<Vec<ChartCell>> {
+    let mut cells = vec![vec![ChartCell::default(); width]; rows];
     let levels = rows * DOTS_DOWN;
-    for Series { values, mark } in series {
+    for ChartSeries { values, mark } in series {
         let every = if *mark == Mark::Dotted { DOTTED } else { 1 };
         for (x, value) in values.iter().take(width * DOTS_ACROSS).enumerate().step_by(every) {
             let height = (value / most * levels as f64).round().clamp(0.0, levels as f64) as usize;

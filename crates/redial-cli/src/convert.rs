@@ -10,7 +10,7 @@ use redial_policy::{Format, Note, NoteKind};
 use serde_json::{Map, Value, json};
 
 use crate::check::report::{Asked, Report};
-use crate::check::{formats, human};
+use crate::check::{formats, human, written_formats};
 use crate::failed::Failed;
 use crate::text::sanitise;
 
@@ -60,7 +60,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     input: Input,
     /// The system to export to
-    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    #[arg(long, value_name = "FORMAT", value_parser = written_formats())]
     to: Format,
 }
 

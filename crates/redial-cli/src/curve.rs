@@ -1,42 +1,47 @@
 //! A rate over time, resampled to the columns of a chart.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
-const SECOND: f64 = 1e9;
+/// The shortest step, and the shortest sample.
+const SHORTEST_STEP: Span = Span::from_nanos(1);
 
 /// A count of events over time, in steps of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    step: Nanos,
+    step: Span,
     counts: Vec<f64>,
 }
 
 impl Curve {
     /// The first step begins at 0.
-    pub fn new(step: Nanos, counts: Vec<f64>) -> Self {
-        Self { step: step.max(1), counts }
+    pub fn new(step: Span, counts: Vec<f64>) -> Self {
+        Self { step: step.max(SHORTEST_STEP), counts }
     }
 
     /// The number of events between two times, if they are spread evenly within each step.
-    pub fn between(&self, from: Nanos, to: Nanos) -> f64 {
+    pub fn between(&self, from: Time, to: Time) -> f64 {
         let share = |index: usize| {
-            let start = index as Nanos * self.step;
-            let common = to.min(start + self.step).saturating_sub(from.max(start));
-            common as f64 / self.step as f64
+            let start = self.start(index);
+            let common = to.min(start + self.step) - from.max(start);
+            common.ratio_to(self.step)
         };
-        let first = (from / self.step) as usize;
+        let first = (from.since_zero() / self.step) as usize;
         let steps = self.counts.iter().enumerate().skip(first);
         steps
-            .take_while(|(index, _)| *index as Nanos * self.step < to)
+            .take_while(|(index, _)| self.start(*index) < to)
             .map(|(index, count)| count * share(index))
             .sum()
     }
 
+    fn start(&self, index: usize) -> Time {
+        Time::at(self.step * index as u64)
+    }
+
     /// The rate per second in each of so many samples of this length.
-    pub fn rates(&self, sample: Nanos, samples: usize) -> Vec<f64> {
-        let sample = sample.max(1);
-        let rate =
-            |at: Nanos| self.between(at * sample, (at + 1) * sample) * SECOND / sample as f64;
-        (0..samples as Nanos).map(rate).collect()
+    pub fn rates(&self, sample: Span, samples: usize) -> Vec<f64> {
+        let sample = sample.max(SHORTEST_STEP);
+        let start = |index: usize| Time::at(sample * index as u64);
+        let count = |index| self.between(start(index), start(index + 1));
+        (0..samples).map(|index| count(index) * 1e9 / sample.as_nanos_f64()).collect()
     }
 }

@@ -19,7 +19,7 @@ pub type Label<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// A line with a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample<'a> {
+pub struct MetricSample<'a> {
     /// The name of the metric, with the suffix of a histogram.
     pub name: Cow<'a, str>,
     /// In the order of the line.
@@ -28,7 +28,7 @@ pub struct Sample<'a> {
     pub value: f64,
 }
 
-impl Sample<'_> {
+impl MetricSample<'_> {
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref())
@@ -67,23 +67,28 @@ pub enum ErrorKind {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.kind {
+        write!(f, "line {} ", self.line)?;
+        f.write_str(match self.kind {
             ErrorKind::Name => "does not begin with the name of a metric",
             ErrorKind::Label => "has a label that is not name=\"value\"",
             ErrorKind::Escape => "has an unknown escape: only \\\\, \\\" and \\n are known",
             ErrorKind::Value => "has no number",
             ErrorKind::Rest => "has an invalid timestamp after its number",
-            ErrorKind::Long => "is longer than 64 KiB",
-            ErrorKind::Labels => "has more than 64 labels",
-        };
-        write!(f, "line {} {why}: {}", self.line, self.start)
+            ErrorKind::Long => {
+                return write!(f, "is longer than {} KiB: {}", LONGEST_LINE >> 10, self.start);
+            }
+            ErrorKind::Labels => {
+                return write!(f, "has more than {MOST_LABELS} labels: {}", self.start);
+            }
+        })?;
+        write!(f, ": {}", self.start)
     }
 }
 
 impl std::error::Error for ParseError {}
 
 /// The samples of a page, in its order. Reading continues after an invalid line.
-pub fn samples(page: &str) -> impl Iterator<Item = Result<Sample<'_>, ParseError>> {
+pub fn samples(page: &str) -> impl Iterator<Item = Result<MetricSample<'_>, ParseError>> {
     page.lines().enumerate().filter_map(|(index, line)| {
         let rest = line.trim_start_matches(BLANKS);
         if rest.is_empty() || rest.starts_with('#') {
@@ -105,7 +110,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn sample(mut self, length: usize) -> Result<Sample<'a>, ErrorKind> {
+    fn sample(mut self, length: usize) -> Result<MetricSample<'a>, ErrorKind> {
         if length > LONGEST_LINE {
             return Err(ErrorKind::Long);
         }
@@ -130,7 +135,7 @@ impl<'a> Line<'a> {
                 return Err(ErrorKind::Rest);
             }
         }
-        Ok(Sample { name, labels, value })
+        Ok(MetricSample { name, labels, value })
     }
 
     /// A name with characters that need quotes is inside the braces.

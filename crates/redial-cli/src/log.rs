@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::run::clock;
+use crate::clock;
 use crate::text::sanitise;
 
 /// The form of the log.

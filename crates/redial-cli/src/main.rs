@@ -1,16 +1,19 @@
 //! The command `redial`.
 
 mod check;
+mod clock;
 mod convert;
 mod demo;
 mod doctor;
 mod duration;
 mod explain;
 mod failed;
-mod guard;
 mod log;
 mod policy;
 mod presets;
+mod problem;
+mod process;
+mod progress;
 mod proxy;
 mod queue;
 mod run;
@@ -47,11 +50,11 @@ enum Command {
     Explain(Box<explain::Args>),
     Export(convert::ExportArgs),
     #[command(hide = true)]
-    Guard(guard::Args),
+    Guard(process::guard::Args),
     Import(convert::ImportArgs),
     Man(shell::ManArgs),
     Presets(presets::Args),
-    Proxy(proxy::Args),
+    Proxy(Box<proxy::Args>),
     Queue(queue::Args),
     Run(Box<run::Args>),
     Schema(schema::Args),
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
         Command::Dlq(args) => queue::dead::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Export(args) => convert::export(&args, &mut out),
-        Command::Guard(args) => guard::run(&args).map_err(Failed::from),
+        Command::Guard(args) => process::guard::run(&args).map_err(Failed::from),
         Command::Import(args) => convert::import(&args, &mut out),
         Command::Man(args) => shell::man(&args, Args::command(), &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
@@ -77,7 +80,7 @@ fn main() -> ExitCode {
         Command::Queue(args) => queue::run(&args, &mut out),
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
-        Command::Sim(args) => sim::run(&args, &mut out),
+        Command::Sim(args) => sim::run(*args, &mut out),
         Command::Up(args) => up::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

@@ -10,7 +10,7 @@ use redial_policy::file::File as PolicyFile;
 use redial_policy::nearest;
 use redial_sim::peers::Peer;
 
-use crate::check::human::plain_problem;
+use crate::problem::plain_problem;
 
 /// Loads the policy that an argument names: a preset, `peer:NAME`, or a file.
 pub(crate) fn load(name: &str) -> Result<Policy, String> {

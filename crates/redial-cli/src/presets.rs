@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use redial_core::admit::budget::Budget;
-use redial_core::{DurationText, Policy, Preset, nanos_or_never};
+use redial_core::{Policy, Preset, Span, TimeLimit};
 use redial_sim::peers::Peer;
 use serde_json::{Value, json};
 
@@ -63,6 +63,7 @@ fn describe(preset: Preset) -> io::Result<Value> {
     let policy = Policy::from(preset);
     Ok(json!({
         "name": preset.name(),
+        "about": preset.about(),
         "worst_case": worst_case(&policy),
         "policy": serde_json::to_value(&policy)?,
     }))
@@ -94,8 +95,15 @@ fn worst_case(policy: &Policy) -> Value {
 
 fn entry(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
     let differs = peer.differs.map(|differs| format!("Differs: {differs}."));
-    let mut name = peer.name;
-    for text in [Some(format!("{}.", peer.about)), differs].into_iter().flatten() {
+    texts(peer.name, [Some(format!("{}.", peer.about)), differs], out)
+}
+
+fn texts<const N: usize>(
+    mut name: &str,
+    texts: [Option<String>; N],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for text in texts.into_iter().flatten() {
         for line in wrap(&text, WIDTH) {
             writeln!(out, "{name:<16} {line}")?;
             name = "";
@@ -122,13 +130,17 @@ fn table(out: &mut impl Write) -> io::Result<()> {
             [
                 &preset.name() as &dyn fmt::Display,
                 &policy.attempts(),
-                &format_args!("≤ {}", DurationText(backoff.range(1, 0).hi)),
-                &format_args!("≤ {}", DurationText(backoff.range(waits, 0).hi)),
-                &DurationText(policy.deadline_nanos()),
-                &DurationText(nanos_or_never(policy.worst_case().elapsed)),
+                &format_args!("≤ {}", backoff.range(1, Span::ZERO).hi),
+                &format_args!("≤ {}", backoff.range(waits, Span::ZERO).hi),
+                &policy.deadline_limit(),
+                &TimeLimit::from(policy.worst_case().elapsed),
                 &dead,
             ],
         )?;
+    }
+    writeln!(out)?;
+    for preset in Preset::ALL {
+        texts(preset.name(), [Some(format!("{}.", preset.about()))], out)?;
     }
     writeln!(
         out,

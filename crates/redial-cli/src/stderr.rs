@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::log::{Form, json_line, text_line};
 
 /// The most bytes that are queued.
-const LIMIT: usize = 256 * 1024;
+const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// The most bytes of forwarded output that are queued, so that there is always room for our own lines.
 const FORWARD_LIMIT: usize = 192 * 1024;
 /// How long forwarded output waits for room before it is dropped: so many polls.
@@ -64,7 +64,7 @@ impl Stderr {
     /// Queues a line, which ends with a line feed.
     pub(crate) fn line(&self, line: String) {
         let mut state = self.shared.lock();
-        if !self.push(&mut state, line.as_bytes(), LIMIT) {
+        if !self.push(&mut state, line.as_bytes(), MAX_QUEUED_BYTES) {
             state.dropped += 1;
         }
     }

@@ -1,5 +1,7 @@
 //! The arguments of every step of a call, besides the time.
 
+use core::num::NonZeroU64;
+
 use crate::admit::Guards;
 use crate::decide::Safety;
 use crate::event::{CallInfo, Event, Observer};
@@ -11,16 +13,15 @@ use crate::stop::Stop;
 pub struct Request {
     /// Whether it is safe to repeat.
     pub safety: Safety,
-    /// The cool-down key, hashed; 0 for none.
-    pub key: u64,
-    /// The number of the call, for observers that keep state per call. A runner with an observer numbers its calls; 0
-    /// for none.
-    pub call: u64,
+    /// The cool-down key, hashed.
+    pub key: Option<NonZeroU64>,
+    /// The number of the call, for observers that keep state per call. A runner with an observer numbers its calls.
+    pub call: Option<NonZeroU64>,
     /// The stripe of the counter that its deposit goes to. Threads with different stripes do not contend.
     pub stripe: usize,
-    /// A limit below the policy's attempts.
-    pub attempts: u32,
-    /// The most calls that the runner can hold while they are [parked](crate::admit::ParkRule); 0 if it holds none.
+    /// A limit besides the policy's attempts.
+    pub attempts: Option<u32>,
+    /// The most calls that the runner can hold while they are [parked](crate::admit::ParkRule).
     pub park: u32,
     /// Why retries are off, if they are. Polls are still made: they do not repeat a failure.
     pub off: Option<Stop>,
@@ -30,10 +31,10 @@ impl Default for Request {
     fn default() -> Self {
         Self {
             safety: Safety::Unsafe,
-            key: 0,
-            call: 0,
+            key: None,
+            call: None,
             stripe: 0,
-            attempts: u32::MAX,
+            attempts: None,
             park: 0,
             off: None,
         }
@@ -48,8 +49,10 @@ impl Request {
 
     /// What observers are told about the call.
     pub fn info(&self) -> CallInfo {
-        let some = |number: u64| (number != 0).then_some(number);
-        CallInfo { number: some(self.call), cooldown_key: some(self.key) }
+        CallInfo {
+            number: self.call.map(NonZeroU64::get),
+            cooldown_key: self.key.map(NonZeroU64::get),
+        }
     }
 }
 

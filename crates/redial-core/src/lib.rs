@@ -16,18 +16,18 @@
 //! ```
 //! use redial_core::admit::Guards;
 //! use redial_core::decide::{Class, Failure, Outcome, Safety};
-//! use redial_core::{Call, Context, NEVER, Policy, Request, Verdict};
+//! use redial_core::{Call, Context, Deadline, Policy, Request, Span, Time, Verdict};
 //!
 //! let policy = Policy::standard();
 //! let guards = Guards::new(&policy, 1, 0);
 //! let request = Request { safety: Safety::Idempotent, ..Request::default() };
 //! let cx = Context { policy: &policy, guards: &guards, observer: None, request };
 //!
-//! let mut now = 0; // nanoseconds since any fixed point
-//! let mut call = Call::new(&policy, now, NEVER);
+//! let mut now = Time::ZERO; // any fixed point
+//! let mut call = Call::new(&policy, now, Deadline::NONE);
 //!
 //! let first = call.admit(&cx, now).unwrap();
-//! now += 30_000_000; // the connection was reset after 30 ms
+//! now += Span::from_millis(30); // the connection was reset
 //! let outcome = Outcome::Failure(Failure::new(Class::Reset));
 //! let Verdict::Wait(until) = call.settle(&cx, first, &outcome, now, || 42) else { panic!() };
 //!
@@ -41,29 +41,43 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-pub mod admit;
+// In the order in which a call meets them:
 mod call;
+
 mod context;
-pub mod decide;
+
 mod event;
-pub mod fleet;
+
 mod policy;
-mod random;
+
+pub mod decide;
+
 pub mod schedule;
+
+pub mod admit;
+
+pub mod fleet;
+
+// What all of them need:
+mod cell;
+mod invalid;
+mod random;
 mod stop;
-pub mod storm;
 mod sync;
 #[cfg(feature = "serde")]
 mod text;
+mod time;
 mod units;
+
+// What the totals of many calls tell:
+pub mod storm;
 
 pub use call::{Call, NoHedge, Permit, Progress, Resting, Suspended, Turn, Verdict};
 pub use context::{Context, Request};
 pub use event::{CallInfo, Event, Observer};
-pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
+pub use invalid::Invalid;
+pub use policy::{Draft, Policy, Preset, WorstCase};
 pub use random::draw;
 pub use stop::Stop;
-pub use units::{
-    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, bounded, nanos,
-    nanos_or_never, parse_duration,
-};
+pub use time::{Deadline, Span, Time, TimeLimit};
+pub use units::{LONGEST_DURATION, Rate, Unreadable};

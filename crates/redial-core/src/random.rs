@@ -1,5 +1,7 @@
 //! Random streams without state: the k-th draw of a stream is a function of its seed and k.
 
+use crate::time::Span;
+
 /// The `k`-th number of the stream that `seed` names. The generator is wyrand: its state after k steps has a closed
 /// form.
 #[inline]
@@ -15,10 +17,10 @@ pub(crate) const fn up_to(top: u64, bits: u64) -> u64 {
     ((bits as u128 * top.saturating_add(1) as u128) >> 64) as u64
 }
 
-/// A uniform number in `[lo, hi]`, both ends included.
+/// A uniform length in `[lo, hi]`, both ends included.
 #[inline]
-pub(crate) const fn uniform(lo: u64, hi: u64, bits: u64) -> u64 {
-    lo + up_to(hi - lo, bits)
+pub(crate) fn uniform(lo: Span, hi: Span, bits: u64) -> Span {
+    lo + Span::from_nanos(up_to((hi - lo).as_nanos(), bits))
 }
 
 /// Whether something with this probability happens.

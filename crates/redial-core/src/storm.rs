@@ -4,7 +4,7 @@
 //! of attempts per user request. In a surge there are more users, and each still sends one request; in a storm the
 //! number of users has not changed.
 
-use crate::units::Nanos;
+use crate::time::Span;
 
 /// The traffic to one upstream over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Flow {
     /// Attempts, the first of each call included.
     pub attempts: u64,
     /// The length of that time.
-    pub over: Nanos,
+    pub over: Span,
 }
 
 /// The severity of a storm, by the number of attempts per user request.
@@ -91,7 +91,7 @@ impl Flow {
 
     /// Fresh calls per second; `None` if no time passed.
     pub fn fresh_rate(&self) -> Option<f64> {
-        (self.over > 0).then(|| self.fresh() as f64 * 1e9 / self.over as f64)
+        (!self.over.is_zero()).then(|| self.fresh() as f64 * 1e9 / self.over.as_nanos_f64())
     }
 
     /// The rate of fresh calls relative to `before`: growth in users, not in retries. `None` if `before` has no rate.

@@ -4,57 +4,50 @@ use alloc::format;
 use alloc::string::ToString;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
-use serde::ser::Serializer;
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::units::Unreadable;
+use crate::time::{Span, TimeLimit};
+use crate::units::{Rate, Unreadable};
+
+/// `"150ms"`
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(Text("a duration such as \"150ms\"", str::parse))
+    }
+}
 
 /// `"150ms"`, or `"none"` for no limit.
-pub(crate) mod duration {
-    use super::*;
-    use crate::units::{DurationText, NEVER, Nanos, parse_duration};
-
-    pub(crate) fn serialize<S: Serializer>(nanos: &Nanos, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&DurationText(*nanos))
+impl Serialize for TimeLimit {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
+}
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+impl<'de> Deserialize<'de> for TimeLimit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_str(Text("a duration such as \"150ms\", or \"none\"", |text| match text {
-            "none" => Ok(NEVER),
-            text => parse_duration(text),
+            "none" => Ok(Self::NONE),
+            text => text.parse().map(Span::into),
         }))
     }
 }
 
 /// `"10/s"`
-pub(crate) mod rate {
-    use super::*;
-    use crate::units::Rate;
-
-    pub(crate) fn serialize<S: Serializer>(rate: &Rate, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(rate)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Rate, D::Error> {
-        from.deserialize_str(Text("a rate such as \"10/s\"", str::parse))
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 
-/// `"1/30s"`, or nothing.
-pub(crate) mod rate_or_none {
-    use super::*;
-    use crate::units::Rate;
-
-    pub(crate) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
-        match rate {
-            Some(rate) => super::rate::serialize(rate, to),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Rate>, D::Error> {
-        super::rate::deserialize(from).map(Some)
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(Text("a rate such as \"10/s\"", str::parse))
     }
 }
 
@@ -63,11 +56,9 @@ pub(crate) mod switch {
     use core::fmt;
     use core::marker::PhantomData;
 
+    use super::*;
     use serde::de::MapAccess;
     use serde::de::value::MapAccessDeserializer;
-    use serde::{Deserialize, Serialize};
-
-    use super::*;
 
     pub(crate) fn serialize<T: Serialize, S: Serializer>(
         rule: &Option<T>,
@@ -132,12 +123,10 @@ impl<T> Visitor<'_> for Text<T> {
 
 /// `["connect", "timeout", 503]`
 pub(crate) mod retry_on {
-    use serde::de::SeqAccess;
-    use serde::ser::SerializeSeq;
-    use serde::{Deserialize, Serialize};
-
     use super::*;
     use crate::decide::{Class, RetryOn};
+    use serde::de::SeqAccess;
+    use serde::ser::SerializeSeq;
 
     impl Serialize for RetryOn {
         fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

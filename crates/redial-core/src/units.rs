@@ -1,4 +1,4 @@
-//! Durations, ratios and rates.
+//! Ratios and rates, and the text of durations.
 //!
 //! In floating point, a budget of 0.7 would issue only about 0.7. Budgets therefore count in whole
 //! billionths of a token and durations in whole nanoseconds, and both print back as the text that was parsed.
@@ -8,37 +8,13 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A point in time or a length of time, in nanoseconds. The zero point does not matter, as long as it is less
-/// than a century away.
-pub type Nanos = u64;
+use crate::time::{Span, TimeLimit};
 
-/// A point in time that is never reached, or a length of time without a limit.
-pub const NEVER: Nanos = u64::MAX;
-
-/// A millisecond.
-pub const MS: Nanos = 1_000_000;
-/// A second.
-pub const SECOND: Nanos = 1_000 * MS;
 /// The longest duration that a policy may name.
-pub const LONGEST: Nanos = 366 * 24 * 3600 * SECOND;
+pub const LONGEST_DURATION: Span = Span::from_secs(366 * 24 * 3600);
 
 /// One whole in the billionths that ratios and budgets are counted in.
 pub(crate) const ONE: u64 = 1_000_000_000;
-
-/// A duration in nanoseconds. One that does not fit becomes the longest that does, which is less than [`NEVER`].
-pub fn nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
-}
-
-/// A length in nanoseconds as a duration; `None` for [`NEVER`].
-pub fn bounded(length: Nanos) -> Option<Duration> {
-    (length != NEVER).then(|| Duration::from_nanos(length))
-}
-
-/// The inverse of [`bounded`].
-pub fn nanos_or_never(length: Option<Duration>) -> Nanos {
-    length.map_or(NEVER, nanos)
-}
 
 /// A text that is not a duration or a rate; displays the expected form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +28,14 @@ impl fmt::Display for Unreadable {
 
 impl core::error::Error for Unreadable {}
 
-const UNITS: [(&str, Nanos); 7] = [
-    ("d", 24 * 3600 * SECOND),
-    ("h", 3600 * SECOND),
-    ("m", 60 * SECOND),
-    ("s", SECOND),
-    ("ms", MS),
-    ("us", 1_000),
-    ("ns", 1),
+const UNITS: [(&str, Span); 7] = [
+    ("d", Span::from_secs(24 * 3600)),
+    ("h", Span::from_secs(3600)),
+    ("m", Span::from_secs(60)),
+    ("s", Span::SECOND),
+    ("ms", Span::MILLISECOND),
+    ("us", Span::from_micros(1)),
+    ("ns", Span::from_nanos(1)),
 ];
 
 const DURATION_FORM: Unreadable =
@@ -67,24 +43,29 @@ const DURATION_FORM: Unreadable =
 
 /// Parses `150ms`, `1.5s`, `1h 30m`. Every part needs a unit. Fractions of a nanosecond are rejected, because they
 /// would have to be rounded.
-pub fn parse_duration(text: &str) -> Result<Nanos, Unreadable> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(DURATION_FORM);
+impl FromStr for Span {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let mut rest = text.trim();
+        if rest.is_empty() {
+            return Err(DURATION_FORM);
+        }
+        let mut total = 0_u64;
+        while !rest.is_empty() {
+            let digits =
+                rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(DURATION_FORM)?;
+            let (number, tail) = rest.split_at(digits);
+            let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
+            let (name, tail) = tail.split_at(letters);
+            let name = if name == "µs" { "us" } else { name };
+            let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == name).ok_or(DURATION_FORM)?;
+            let part = scaled(number, unit.as_nanos()).ok_or(DURATION_FORM)?;
+            total = total.checked_add(part).ok_or(DURATION_FORM)?;
+            rest = tail.trim_start();
+        }
+        Ok(Self::from_nanos(total))
     }
-    let mut total: Nanos = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(DURATION_FORM)?;
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
-        let (name, tail) = tail.split_at(letters);
-        let name = if name == "µs" { "us" } else { name };
-        let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == name).ok_or(DURATION_FORM)?;
-        let part = scaled(number, *unit).ok_or(DURATION_FORM)?;
-        total = total.checked_add(part).ok_or(DURATION_FORM)?;
-        rest = tail.trim_start();
-    }
-    if total == NEVER { Err(DURATION_FORM) } else { Ok(total) }
 }
 
 /// A decimal number times `unit`, if the product is a whole number.
@@ -103,20 +84,37 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     whole.checked_add(u64::try_from(numerator / divisor).ok()?)
 }
 
-/// Prints nanoseconds in the largest unit that is exact: `150ms`, `90s`, `1500us`.
-pub struct DurationText(pub Nanos);
-
-impl fmt::Display for DurationText {
+/// In the largest unit that is exact: `150ms`, `90s`, `1500us`.
+impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            NEVER => f.write_str("none"),
-            0 => f.write_str("0s"),
-            n => {
-                let (name, unit) =
-                    UNITS.iter().skip(1).find(|(_, unit)| n % unit == 0).unwrap_or(&UNITS[6]);
-                write!(f, "{}{name}", n / unit)
-            }
+        if self.is_zero() {
+            return f.write_str("0s");
         }
+        let exact = |(_, unit): &&(&str, Self)| self.is_multiple_of(*unit);
+        let (name, unit) = UNITS.iter().skip(1).find(exact).unwrap_or(&UNITS[6]);
+        write!(f, "{}{name}", *self / *unit)
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// As a [`Span`], or `none`.
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.span() {
+            Some(span) => span.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl fmt::Debug for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -125,56 +123,50 @@ pub(crate) fn billionths(ratio: f64) -> u64 {
     (ratio * ONE as f64 + 0.5) as u64
 }
 
-/// This share of `amount`, to the nearest nanosecond.
-#[inline]
-pub(crate) fn share(ratio: f64, amount: Nanos) -> Nanos {
-    (amount as f64 * ratio + 0.5) as Nanos
-}
-
 /// A count per length of time: `10/s`, `1/30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The count.
     pub count: u32,
     /// The length of time.
-    pub per: Nanos,
+    pub per: Span,
 }
 
 impl Rate {
     /// No tokens at all.
-    pub const ZERO: Self = Self { count: 0, per: SECOND };
+    pub const ZERO: Self = Self { count: 0, per: Span::SECOND };
 
     /// `count` per second.
     pub const fn per_second(count: u32) -> Self {
-        Self { count, per: SECOND }
+        Self { count, per: Span::SECOND }
     }
 
     /// `count` per `per`.
     pub fn new(count: u32, per: Duration) -> Self {
-        Self { count, per: nanos(per) }
+        Self { count, per: per.into() }
     }
 
-    /// The time between two events at this rate, rounded up, so that the rate is never exceeded; [`NEVER`] for a rate of
+    /// The time between two events at this rate, rounded up, so that the rate is never exceeded; `None` for a rate of
     /// zero.
-    pub const fn interval(self) -> Nanos {
+    pub const fn interval(self) -> Option<Span> {
         match self.count {
-            0 => NEVER,
-            count => self.per.div_ceil(count as u64),
+            0 => None,
+            count => Some(self.per.div_ceil(count as u64)),
         }
     }
 
     /// Billionths of a token over `span`, rounded down; saturates.
-    pub(crate) fn over(self, span: Nanos) -> u64 {
-        let amount = u128::from(self.count) * u128::from(span) * u128::from(ONE);
-        u64::try_from(amount / u128::from(self.per.max(1))).unwrap_or(u64::MAX)
+    pub(crate) fn over(self, span: Span) -> u64 {
+        let amount = u128::from(self.count) * u128::from(span.as_nanos()) * u128::from(ONE);
+        u64::try_from(amount / u128::from(self.per.as_nanos().max(1))).unwrap_or(u64::MAX)
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.per {
-            SECOND => write!(f, "{}/s", self.count),
-            per => write!(f, "{}/{}", self.count, DurationText(per)),
+            Span::SECOND => write!(f, "{}/s", self.count),
+            per => write!(f, "{}/{per}", self.count),
         }
     }
 }
@@ -189,14 +181,14 @@ impl FromStr for Rate {
         let count = count.trim().parse().map_err(|_| FORM)?;
         let per = per.trim();
         let per = if per.starts_with(|c: char| c.is_ascii_digit()) {
-            parse_duration(per)
+            per.parse::<Span>()
         } else {
             let mut one = String::from("1");
             one.push_str(per);
-            parse_duration(&one)
+            one.parse()
         };
         match per {
-            Ok(per @ 1..) => Ok(Self { count, per }),
+            Ok(per) if !per.is_zero() => Ok(Self { count, per }),
             _ => Err(FORM),
         }
     }

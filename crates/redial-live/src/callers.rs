@@ -1,9 +1,9 @@
 use std::iter;
 use std::sync::Arc;
 
-use redial_core::Nanos;
+use redial_core::Time;
 use redial_sim::open_loop::OpenLoop;
-use redial_sim::scenario::{Arrivals, Time};
+use redial_sim::scenario::{Arrivals, HowLong};
 use tokio::task::JoinSet;
 
 use crate::caller::Caller;
@@ -30,12 +30,12 @@ async fn closed<C: Caller>(
     shared: Arc<Shared>,
     pool: Arc<Pool>,
     caller: Arc<C>,
-    think: Time,
+    think: HowLong,
     number: u64,
 ) {
     let mut stream = shared.stream(number);
     // As if the loop had been running for long.
-    let mut next = think.residual(&mut stream);
+    let mut next = Time::at(think.residual(&mut stream));
     while shared.is_running(next) {
         shared.wait_until(next).await;
         let over = call(&shared, &pool, &*caller, shared.now()).await;
@@ -65,24 +65,24 @@ async fn open<C: Caller>(
 }
 
 /// When the calls of an open loop begin, each with its instance.
-pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
+pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Time, u32)> {
     let scenario = shared.scenario();
     let mut arrivals = OpenLoop::new(scenario, shared.setting.seed);
-    let mut next = 0;
+    let mut next = Time::ZERO;
     iter::from_fn(move || {
         next = arrivals.next(next);
-        (next < scenario.duration).then(|| (next, arrivals.instance()))
+        (next < scenario.end()).then(|| (next, arrivals.instance()))
     })
 }
 
 /// Makes one call; returns when it ended. In an open loop it counts from when it was due, so that a late one is not better.
-async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C, started: Nanos) -> Nanos {
+async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C, started: Time) -> Time {
     shared.record.begun(started);
     let client = Client::new(Arc::clone(pool));
     let succeeded = caller.call(client.clone()).await;
     client.ended(succeeded);
     let now = shared.now();
-    let is_in_time = now - started <= shared.setting.deadline;
+    let is_in_time = !shared.setting.deadline.is_exceeded_by(now - started);
     shared.record.ended(started, now, succeeded && is_in_time);
     now
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Time};
 use tokio::time::sleep_until;
 
 /// Time since the start of the run.
@@ -16,13 +16,14 @@ impl Clock {
         Self(Instant::now())
     }
 
-    pub(crate) fn now(self) -> Nanos {
-        redial_core::nanos(self.0.elapsed())
+    pub(crate) fn now(self) -> Time {
+        Time::at(self.0.elapsed().into())
     }
 
     /// Tokio's timer rounds up to its next millisecond.
-    pub(crate) async fn sleep_until(self, at: Nanos) {
-        match self.0.checked_add(Duration::from_nanos(at)).filter(|_| at != NEVER) {
+    pub(crate) async fn sleep_until(self, at: Deadline) {
+        let after = at.time().map(|at| Duration::from(at.since_zero()));
+        match after.and_then(|after| self.0.checked_add(after)) {
             Some(at) => sleep_until(at.into()).await,
             None => std::future::pending().await,
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, Observer, nanos};
+use redial_core::{Deadline, Observer, Span, TimeLimit};
 use tokio::sync::oneshot;
 
 use crate::caller::Caller;
@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::live::spawn;
 use crate::pool::Pool;
 use crate::server::Server;
-use crate::setting::{Error, Setting};
+use crate::setting::{Error, LiveScenario};
 use crate::shared::Shared;
 
 /// A server that runs until it is dropped. Faults of its scenario are those of any run; more can be switched on.
@@ -37,7 +37,7 @@ impl EndlessServer {
     /// # Errors
     ///
     /// The system refused a thread or a port.
-    pub fn start(setting: &Setting) -> Result<Self, Error> {
+    pub fn start(setting: &LiveScenario) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(setting.clone().endless()));
         let server = Server::start(&shared)?;
         Ok(Self { shared, server })
@@ -50,20 +50,20 @@ impl EndlessServer {
 
     /// Switches a fault on for this long, or until another one is switched on. The one before it ends.
     pub fn fail(&self, fault: Fault, lasts: Option<Duration>) {
-        let until = lasts.map_or(NEVER, |lasts| self.shared.now().saturating_add(nanos(lasts)));
+        let until = self.shared.now() + TimeLimit::from(lasts);
         self.shared.switch.set(Some(fault), until);
     }
 
     /// Ends the fault.
     pub fn recover(&self) {
-        self.shared.switch.set(None, NEVER);
+        self.shared.switch.set(None, Deadline::NONE);
     }
 
     /// The fault that is switched on, and how long it lasts yet, if it has an end.
-    pub fn fault(&self) -> Option<(Fault, Option<Nanos>)> {
+    pub fn fault(&self) -> Option<(Fault, Option<Span>)> {
         let now = self.shared.now();
         let (fault, until) = self.shared.switch.at(now)?;
-        Some((fault, until.map(|until| until.saturating_sub(now))))
+        Some((fault, until.left(now).span()))
     }
 }
 
@@ -75,7 +75,7 @@ impl EndlessCallers {
     ///
     /// The system refused a thread, or the scenario has no closed loop.
     pub fn start<C: Caller>(
-        setting: &Setting,
+        setting: &LiveScenario,
         to: SocketAddr,
         observer: Option<Arc<dyn Observer>>,
         caller: impl FnMut(u32) -> C,

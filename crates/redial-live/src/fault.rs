@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Time};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,18 +21,17 @@ pub enum Fault {
 
 /// The fault that is switched on, if any. Only one is at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Switch(Mutex<Option<(Fault, Nanos)>>);
+pub(crate) struct Switch(Mutex<Option<(Fault, Deadline)>>);
 
 impl Switch {
     /// Switches a fault on until this time. The one before it ends.
-    pub(crate) fn set(&self, fault: Option<Fault>, until: Nanos) {
+    pub(crate) fn set(&self, fault: Option<Fault>, until: Deadline) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fault.map(|fault| (fault, until));
     }
 
     /// The fault at this time, and when it ends.
-    pub(crate) fn at(&self, now: Nanos) -> Option<(Fault, Option<Nanos>)> {
+    pub(crate) fn at(&self, now: Time) -> Option<(Fault, Deadline)> {
         let set = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (fault, until) = set.filter(|(_, until)| now < *until)?;
-        Some((fault, (until != NEVER).then_some(until)))
+        set.filter(|(_, until)| !until.is_over(now))
     }
 }

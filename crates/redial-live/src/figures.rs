@@ -1,15 +1,15 @@
 use std::{error, fmt};
 
-use redial_core::Nanos;
+use redial_core::Time;
 use redial_sim::Scenario;
 use redial_sim::measure::{Recorder, Run};
 
 use crate::lag::Late;
-use crate::record::Log;
+use crate::record::EventLog;
 
 /// Why there are no figures: the load generator was the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Inconclusive {
     /// It woke too late.
     Late(Late),
     /// This many attempts found no connection.
@@ -18,7 +18,7 @@ pub enum Refusal {
 
 /// Computes the figures of a run by the same rules as for simulated runs. Waits between attempts are not recorded,
 /// so the figures about them are zero.
-pub(crate) fn of(scenario: &Scenario, log: &Log) -> Run {
+pub(crate) fn of(scenario: &Scenario, log: &EventLog) -> Run {
     let mut recorder = Recorder::new(scenario);
     let events = log.in_order();
     for event in &events {
@@ -33,14 +33,14 @@ pub(crate) fn of(scenario: &Scenario, log: &Log) -> Run {
 }
 
 enum Event {
-    Begun(Nanos),
-    Arrived { at: Nanos, number: u32 },
-    Served(Nanos),
-    Ended { started: Nanos, at: Nanos, succeeded: bool },
+    Begun(Time),
+    Arrived { at: Time, number: u32 },
+    Served(Time),
+    Ended { started: Time, at: Time, succeeded: bool },
 }
 
 impl Event {
-    fn at(&self) -> Nanos {
+    fn at(&self) -> Time {
         match *self {
             Self::Begun(at)
             | Self::Arrived { at, .. }
@@ -50,7 +50,7 @@ impl Event {
     }
 }
 
-impl Log {
+impl EventLog {
     /// Server and callers record from their own threads, so their events are only nearly ordered.
     fn in_order(&self) -> Vec<Event> {
         let begun = self.begun.iter().map(|at| Event::Begun(*at));
@@ -68,7 +68,7 @@ impl Log {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Inconclusive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the generator was the limit: ")?;
         match self {
@@ -78,4 +78,4 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl error::Error for Refusal {}
+impl error::Error for Inconclusive {}

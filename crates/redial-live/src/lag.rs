@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use redial_core::{MS, Nanos, SECOND};
+use redial_core::{Span, Time};
 
 /// Lateness is counted up to this many milliseconds.
 const BINS: usize = 1_000;
@@ -32,24 +32,24 @@ pub struct Late {
     /// Which second of the run; 0 is the first.
     pub second: u64,
     /// The 99th percentile of lateness, in whole milliseconds.
-    pub p99: Nanos,
+    pub p99: Span,
 }
 
 impl Lag {
     /// The 99th percentile above which a run is refused. Peaks are counted over 100 ms. A wake-up that is 20 ms
     /// late leaves its window with a probability of a fifth; if one in a hundred is, 2 attempts in a thousand move,
     /// and the figures are meant to be accurate to a tenth.
-    pub const BOUND: Nanos = 20 * MS;
+    pub const TOLERATED: Span = Span::from_millis(20);
 
     /// Tokio's timers round up by as much; only the excess counts.
-    const ROUNDING: Nanos = MS;
+    const ROUNDING: Span = Span::MILLISECOND;
 
     /// Records a wake-up that was scheduled for `wanted`.
-    pub fn woke(&self, wanted: Nanos, now: Nanos) {
-        let late = now.saturating_sub(wanted).saturating_sub(Self::ROUNDING);
-        let bin = ((late / MS) as usize).min(BINS - 1);
+    pub fn woke(&self, wanted: Time, now: Time) {
+        let late = now - wanted - Self::ROUNDING;
+        let bin = (late.as_millis() as usize).min(BINS - 1);
         // By its scheduled time: a standstill of seconds belongs to when it began.
-        let second = ((wanted / SECOND) as usize).min(MOST_SECONDS - 1);
+        let second = (wanted.since_zero().as_secs() as usize).min(MOST_SECONDS - 1);
         let mut seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if second >= seconds.len() {
             seconds.resize(second + 1, Second::default());
@@ -75,20 +75,20 @@ impl Lag {
     /// Whether the figures of this run are valid.
     pub fn judge(&self) -> Result<(), Late> {
         match self.worst() {
-            Some(late) if late.p99 > Self::BOUND => Err(late),
+            Some(late) if late.p99 > Self::TOLERATED => Err(late),
             _ => Ok(()),
         }
     }
 }
 
 impl Second {
-    fn p99(&self) -> Option<Nanos> {
+    fn p99(&self) -> Option<Span> {
         let mut left = (u64::from(self.total) * 99).div_ceil(100);
         let at = self.bins.iter().position(|count| {
             left = left.saturating_sub(u64::from(*count));
             left == 0
         });
-        at.filter(|_| self.total > 0).map(|bin| bin as Nanos * MS)
+        at.filter(|_| self.total > 0).map(|bin| Span::from_millis(bin as u64))
     }
 }
 
@@ -98,8 +98,8 @@ impl fmt::Display for Late {
             f,
             "in second {}, one wake-up in 100 was {} ms late (the limit is {} ms)",
             self.second + 1,
-            self.p99 / MS,
-            Lag::BOUND / MS
+            self.p99.as_millis(),
+            Lag::TOLERATED.as_millis()
         )
     }
 }

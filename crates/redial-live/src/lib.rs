@@ -4,17 +4,17 @@
 //! thousands of callers and TCP between them, so that the effect of a policy can be measured and compared with the
 //! simulation.
 //!
-//! - [`Setting`]: a scenario that real traffic supports.
+//! - [`LiveScenario`]: a scenario that real traffic supports.
 //! - [`Caller`]: how a call is made, with or without retries. [`Redial`], [`Naive`] and [`Once`] are here; peers
 //!   are where their crates are dependencies.
 //! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
 //! - [`serve`]: only the server, for callers in another process.
 //! - [`EndlessServer`] and [`EndlessCallers`]: traffic to watch, with faults that are switched on while it runs.
-//! - [`Live`]: the results. Its figures are refused when the load generator was the bottleneck, unless they are asked for
+//! - [`LiveRun`]: the results. Its figures are refused when the load generator was the bottleneck, unless they are asked for
 //!   anyway.
 //!
 //! ```
-//! use redial_live::{Once, Setting, run};
+//! use redial_live::{Once, LiveScenario, run};
 //! use redial_sim::Scenario;
 //!
 //! let text = r#"
@@ -24,7 +24,7 @@
 //!     clients = { arrivals = { closed = { callers = 10, think = { exponential = "20ms" } } } }
 //!     backend = { servers = 2, service = "5ms", queue = 10 }
 //! "#;
-//! let setting = Setting::of(&Scenario::read(text, &[])?)?;
+//! let setting = LiveScenario::of(&Scenario::read(text, &[])?)?;
 //! let live = run(setting, |_| Once)?;
 //! assert!(!live.log().attempts.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,15 +51,15 @@ mod shared;
 /// The scenario of `redial demo` and `redial up`: a blip after which a naive loop does not recover.
 pub const DEMO: &str = include_str!("demo.toml");
 
-pub use backend::{Answer, Backend};
+pub use backend::{Backend, BackendAnswer};
 pub use caller::{Caller, Naive, Once, Redial};
 pub use endless::{EndlessCallers, EndlessServer};
 pub use fault::Fault;
-pub use figures::Refusal;
+pub use figures::Inconclusive;
 pub use lag::{Lag, Late};
-pub use live::{Live, Running, run, start};
+pub use live::{LiveRun, Running, run, start};
 pub use loopback::round_trip;
 pub use pool::{Client, Failed};
-pub use record::{Arrived, Ended, Log, Record};
+pub use record::{Arrived, Ended, EventLog, Record};
 pub use serving::{Serving, serve};
-pub use setting::{Error, Setting};
+pub use setting::{Error, LiveScenario};

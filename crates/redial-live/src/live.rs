@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Time};
 use redial_sim::measure::Run;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -13,21 +13,27 @@ use tokio::sync::oneshot;
 use crate::caller::Caller;
 use crate::callers;
 use crate::cpu::CpuTime;
-use crate::figures::{self, Refusal};
+use crate::figures::{self, Inconclusive};
 use crate::lag::Lag;
 use crate::pool::Pool;
-use crate::record::{Log, Record};
+use crate::record::{EventLog, Record};
 use crate::server::Server;
-use crate::setting::{Error, Setting};
+use crate::setting::{Error, LiveScenario};
 use crate::shared::Shared;
 
 /// Runs to the end. `caller` makes the caller of each instance.
-pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Live, Error> {
+pub fn run<C: Caller>(
+    setting: LiveScenario,
+    caller: impl FnMut(u32) -> C,
+) -> Result<LiveRun, Error> {
     Ok(start(setting, caller)?.finish())
 }
 
 /// Starts a run that can be observed while it is running.
-pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Running, Error> {
+pub fn start<C: Caller>(
+    setting: LiveScenario,
+    caller: impl FnMut(u32) -> C,
+) -> Result<Running, Error> {
     let instances: Vec<_> =
         (0..setting.scenario().clients.instances).map(caller).map(Arc::new).collect();
     let shared = Arc::new(Shared::new(setting));
@@ -52,20 +58,20 @@ pub struct Running {
 
 /// The results of a run.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveRun {
     shared: Arc<Shared>,
-    log: Log,
+    log: EventLog,
     busy: Option<f64>,
 }
 
 impl Running {
     /// Time since the start.
-    pub fn now(&self) -> Nanos {
+    pub fn now(&self) -> Time {
         self.shared.now()
     }
 
     /// The setting.
-    pub fn setting(&self) -> &Setting {
+    pub fn setting(&self) -> &LiveScenario {
         &self.shared.setting
     }
 
@@ -85,12 +91,12 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn finish(mut self) -> Live {
+    pub fn finish(mut self) -> LiveRun {
         if let Some(callers) = self.callers.take() {
             // A panic of a caller ends only its own task, so this thread does not panic.
             drop(callers.join());
         }
-        Live::new(&self.shared, self.busy)
+        LiveRun::new(&self.shared, self.busy)
     }
 }
 
@@ -103,19 +109,19 @@ impl Drop for Running {
     }
 }
 
-impl Live {
+impl LiveRun {
     pub(crate) fn new(shared: &Arc<Shared>, busy: CpuTime) -> Self {
-        let busy = busy.share(shared.now());
+        let busy = busy.share(shared.now().since_zero());
         Self { shared: Arc::clone(shared), log: shared.record.take(), busy }
     }
 
     /// The setting.
-    pub fn setting(&self) -> &Setting {
+    pub fn setting(&self) -> &LiveScenario {
         &self.shared.setting
     }
 
     /// All recorded events.
-    pub fn log(&self) -> &Log {
+    pub fn log(&self) -> &EventLog {
         &self.log
     }
 
@@ -139,10 +145,10 @@ impl Live {
     /// # Errors
     ///
     /// The load generator was the bottleneck.
-    pub fn figures(&self) -> Result<Run, Refusal> {
-        self.lag().judge().map_err(Refusal::Late)?;
+    pub fn figures(&self) -> Result<Run, Inconclusive> {
+        self.lag().judge().map_err(Inconclusive::Late)?;
         if self.log.broken > 0 {
-            return Err(Refusal::Broken(self.log.broken));
+            return Err(Inconclusive::Broken(self.log.broken));
         }
         Ok(self.measured())
     }
@@ -164,8 +170,8 @@ pub(crate) fn spawn<C: Caller>(
     let work = move || {
         runtime.block_on(async move {
             let over = match shared.setting.is_endless {
-                true => NEVER,
-                false => shared.scenario().duration + shared.setting.drain,
+                true => Deadline::NONE,
+                false => (shared.scenario().end() + shared.setting.drain).into(),
             };
             let calls = callers::run(Arc::clone(&shared), pool, instances);
             let probe = shared.probe();

@@ -1,10 +1,10 @@
-use redial_core::Nanos;
+use redial_core::Span;
 use redial_sim::Scenario;
 
 use crate::caller::Once;
 use crate::live::run;
 use crate::record::Ended;
-use crate::setting::{Error, Setting};
+use crate::setting::{Error, LiveScenario};
 
 /// A few calls of 5 ms each, for 300 ms.
 const QUIET: &str = r#"
@@ -22,11 +22,11 @@ backend = { service = "5ms" }
 /// # Errors
 ///
 /// Loopback traffic is not possible.
-pub fn round_trip() -> Result<Nanos, Error> {
+pub fn round_trip() -> Result<Span, Error> {
     let quiet = Scenario::read(QUIET, &[]).unwrap_or_else(|problem| unreachable!("{problem}"));
-    let live = run(Setting::of(&quiet)?, |_| Once)?;
-    let work = quiet.backend.service.mean() as Nanos;
-    let mut more: Vec<Nanos> = live.log().ended.iter().map(Ended::took).collect();
+    let live = run(LiveScenario::of(&quiet)?, |_| Once)?;
+    let work = Span::from_nanos_f64(quiet.backend.service.mean());
+    let mut more: Vec<Span> = live.log().ended.iter().map(Ended::took).collect();
     more.sort_unstable();
-    Ok(more.get(more.len() / 2).map_or(0, |took| took.saturating_sub(work)))
+    Ok(more.get(more.len() / 2).map_or(Span::ZERO, |took| *took - work))
 }

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+
 use std::{error, fmt};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::HOST;
 use hyper_util::rt::TokioIo;
 use redial::decide::{Class, Classify, Failure, Outcome};
-use redial_core::{Event, Nanos, Observer, Stop};
+use redial_core::{Event, Observer, Stop, Time};
 use tokio::net::TcpStream;
 
 use crate::shared::Shared;
@@ -41,7 +41,7 @@ pub struct Client {
 struct Attempts {
     number: u32,
     /// The last failure, and when it was.
-    failed: Option<(Failure, Nanos)>,
+    failed: Option<(Failure, Time)>,
 }
 
 /// A pool of connections, as many as were ever needed at once.
@@ -77,12 +77,12 @@ impl Client {
     }
 
     async fn attempt(&self) -> Result<(), Failed> {
-        let timeout = self.pool.shared.setting.timeout;
+        let timeout = self.pool.shared.setting.timeout.duration();
         let exchange = tokio::spawn(Arc::clone(&self.pool).exchange(self.call));
         let answer = match timeout {
-            Some(timeout) => tokio::time::timeout(Duration::from_nanos(timeout), exchange)
-                .await
-                .map_err(|_| Failed::TimedOut)?,
+            Some(timeout) => {
+                tokio::time::timeout(timeout, exchange).await.map_err(|_| Failed::TimedOut)?
+            }
             None => exchange.await,
         };
         answer.unwrap_or(Err(Failed::Broken))
@@ -105,7 +105,7 @@ impl Client {
             attempts.number += 1;
             let number = attempts.number;
             if let Some((failure, at)) = attempts.failed.take() {
-                let (delay, failure) = (Duration::from_nanos(now - at), Some(failure));
+                let (delay, failure) = ((now - at).into(), Some(failure));
                 observer.event(&Event::RetryScheduled { attempt: number, delay, failure });
             }
             observer.event(&Event::Attempt { number, hedge: false });
@@ -114,20 +114,17 @@ impl Client {
         .unwrap_or(1)
     }
 
-    fn end(&self, number: u32, begun: Nanos, outcome: Result<(), Failed>) {
+    fn end(&self, number: u32, begun: Time, outcome: Result<(), Failed>) {
         self.observe(|attempts, observer, now| {
             let outcome = outcome.map_err(|failed| failed.classify());
             attempts.failed = outcome.err().map(|failure| (failure, now));
             let outcome = outcome.map_or_else(Outcome::Failure, |()| Outcome::Success);
-            let taken = Duration::from_nanos(now - begun);
+            let taken = (now - begun).into();
             observer.event(&Event::AttemptEnded { number, taken, outcome });
         });
     }
 
-    fn observe<T>(
-        &self,
-        event: impl FnOnce(&mut Attempts, &dyn Observer, Nanos) -> T,
-    ) -> Option<T> {
+    fn observe<T>(&self, event: impl FnOnce(&mut Attempts, &dyn Observer, Time) -> T) -> Option<T> {
         let (observed, observer) = self.observed.as_ref().zip(self.pool.observer.as_ref())?;
         let mut attempts = observed.lock().unwrap_or_else(PoisonError::into_inner);
         Some(event(&mut attempts, &*observer.0, self.pool.shared.now()))

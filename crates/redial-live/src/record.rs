@@ -1,26 +1,26 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 /// Records events as they happen. Times are since the start of the run.
 #[derive(Debug)]
 pub struct Record {
-    log: Mutex<Log>,
+    log: Mutex<EventLog>,
     is_kept: bool,
 }
 
 /// The recorded events, each list in the order of recording.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct EventLog {
     /// When calls began.
-    pub begun: Vec<Nanos>,
+    pub begun: Vec<Time>,
     /// Attempts, as they arrived at the backend.
     pub attempts: Vec<Arrived>,
     /// When the backend refused one.
-    pub refused: Vec<Nanos>,
+    pub refused: Vec<Time>,
     /// When the backend finished one.
-    pub served: Vec<Nanos>,
+    pub served: Vec<Time>,
     /// Calls that are over.
     pub ended: Vec<Ended>,
     /// Attempts without a connection. On loopback these are the machine's fault.
@@ -31,7 +31,7 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// When.
-    pub at: Nanos,
+    pub at: Time,
     /// The attempt number; 1 is the first of its call.
     pub number: u32,
 }
@@ -40,9 +40,9 @@ pub struct Arrived {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// When it began.
-    pub started: Nanos,
+    pub started: Time,
     /// When it was over.
-    pub at: Nanos,
+    pub at: Time,
     /// Whether one of them was answered in time.
     pub succeeded: bool,
 }
@@ -64,22 +64,22 @@ impl Record {
     }
 
     /// A call begins.
-    pub fn begun(&self, now: Nanos) {
+    pub fn begun(&self, now: Time) {
         self.add(|log| log.begun.push(now));
     }
 
     /// An attempt arrives at the backend; 1 is the first of its call.
-    pub fn attempt(&self, now: Nanos, number: u32) {
+    pub fn attempt(&self, now: Time, number: u32) {
         self.add(|log| log.attempts.push(Arrived { at: now, number }));
     }
 
     /// The backend refuses an attempt.
-    pub fn refused(&self, now: Nanos) {
+    pub fn refused(&self, now: Time) {
         self.add(|log| log.refused.push(now));
     }
 
     /// The backend finishes an attempt.
-    pub fn served(&self, now: Nanos) {
+    pub fn served(&self, now: Time) {
         self.add(|log| log.served.push(now));
     }
 
@@ -89,33 +89,33 @@ impl Record {
     }
 
     /// A call that began at `started` is over.
-    pub fn ended(&self, started: Nanos, now: Nanos, succeeded: bool) {
+    pub fn ended(&self, started: Time, now: Time, succeeded: bool) {
         self.add(|log| log.ended.push(Ended { started, at: now, succeeded }));
     }
 
     /// Reads the events. Server and callers are blocked meanwhile.
-    pub fn read<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
+    pub fn read<T>(&self, look: impl FnOnce(&EventLog) -> T) -> T {
         look(&self.log())
     }
 
-    pub(crate) fn take(&self) -> Log {
+    pub(crate) fn take(&self) -> EventLog {
         mem::take(&mut self.log())
     }
 
-    fn add(&self, event: impl FnOnce(&mut Log)) {
+    fn add(&self, event: impl FnOnce(&mut EventLog)) {
         if self.is_kept {
             event(&mut self.log());
         }
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, EventLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Ended {
     /// How long the call took, waits included.
-    pub fn took(&self) -> Nanos {
+    pub fn took(&self) -> Span {
         self.at - self.started
     }
 }

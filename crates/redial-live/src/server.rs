@@ -12,13 +12,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use redial_core::Nanos;
+use redial_core::Time;
 use redial_sim::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::backend::{Answer, Backend};
+use crate::backend::{Backend, BackendAnswer};
 use crate::fault::Fault;
 use crate::shared::Shared;
 
@@ -97,9 +97,9 @@ struct ServiceState {
 /// What a caller gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reply {
-    DoneAt(Nanos),
+    DoneAt(Time),
     /// The work is done then, and the connection breaks.
-    LostAt(Nanos),
+    LostAt(Time),
     Refused,
     Limited,
     /// The receiver was removed.
@@ -107,7 +107,7 @@ enum Reply {
 }
 
 impl ServiceState {
-    fn arrive(&mut self, now: Nanos, fault: Option<Fault>) -> Reply {
+    fn arrive(&mut self, now: Time, fault: Option<Fault>) -> Reply {
         self.backend.slow_down(if let Some(Fault::Slow(slowness)) = fault {
             slowness
         } else {
@@ -120,13 +120,13 @@ impl ServiceState {
             _ => {}
         }
         match (self.backend.arrive(now), fault) {
-            (Answer::Refused, _) => Reply::Refused,
-            (Answer::DoneAt(done), Some(Fault::LosingReplies(share)))
+            (BackendAnswer::Refused, _) => Reply::Refused,
+            (BackendAnswer::DoneAt(done), Some(Fault::LosingReplies(share)))
                 if self.faults.chance(share) =>
             {
                 Reply::LostAt(done)
             }
-            (Answer::DoneAt(done), _) => Reply::DoneAt(done),
+            (BackendAnswer::DoneAt(done), _) => Reply::DoneAt(done),
         }
     }
 }

@@ -1,15 +1,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use redial_core::Nanos;
+use redial_core::Time;
 
 use crate::callers::arrivals;
 use crate::cpu::CpuTime;
 use crate::lag::Lag;
-use crate::live::Live;
+use crate::live::LiveRun;
 use crate::record::Record;
 use crate::server::Server;
-use crate::setting::{Error, Setting};
+use crate::setting::{Error, LiveScenario};
 use crate::shared::Shared;
 
 /// Starts only the server, for callers in another process.
@@ -19,7 +19,7 @@ use crate::shared::Shared;
 /// # Errors
 ///
 /// The system refused a thread or a port.
-pub fn serve(setting: Setting) -> Result<Serving, Error> {
+pub fn serve(setting: LiveScenario) -> Result<Serving, Error> {
     let shared = Arc::new(Shared::new(setting));
     let server = Server::start(&shared)?;
     Ok(Serving { shared, server, busy: CpuTime::start() })
@@ -40,12 +40,12 @@ impl Serving {
     }
 
     /// Time since the start.
-    pub fn now(&self) -> Nanos {
+    pub fn now(&self) -> Time {
         self.shared.now()
     }
 
     /// When the calls of an open loop begin, each with its instance, as in a run with callers in this process.
-    pub fn begins(&self) -> Vec<(Nanos, u32)> {
+    pub fn begins(&self) -> Vec<(Time, u32)> {
         arrivals(&self.shared).collect()
     }
 
@@ -60,7 +60,7 @@ impl Serving {
     }
 
     /// The results.
-    pub fn finish(self) -> Live {
-        Live::new(&self.shared, self.busy)
+    pub fn finish(self) -> LiveRun {
+        LiveRun::new(&self.shared, self.busy)
     }
 }

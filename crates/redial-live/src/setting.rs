@@ -1,19 +1,19 @@
 use std::{error, fmt, io};
 
-use redial_core::{NEVER, Nanos, SECOND};
+use redial_core::{Span, TimeLimit};
 use redial_sim::Scenario;
 use redial_sim::scenario::{Answer, Arrivals, Chain, Discipline, HintGiven, Keys, Service, Work};
 
 const MOST_CALLERS: u32 = 100_000;
-const LONGEST: Nanos = 3_600 * SECOND;
+const MAX_DURATION: Span = Span::from_secs(3_600);
 
 /// A scenario that real traffic supports, with the parameters that a scenario does not have.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct LiveScenario {
     scenario: Scenario,
-    pub(crate) timeout: Option<Nanos>,
-    pub(crate) deadline: Nanos,
-    pub(crate) drain: Nanos,
+    pub(crate) timeout: TimeLimit,
+    pub(crate) deadline: TimeLimit,
+    pub(crate) drain: Span,
     pub(crate) seed: u64,
     /// Whether calls go on after the duration of the scenario. Then nothing is recorded.
     pub(crate) is_endless: bool,
@@ -33,7 +33,7 @@ pub enum Error {
     Io(io::Error),
 }
 
-impl Setting {
+impl LiveScenario {
     /// A scenario as real traffic. Defaults: attempts have no timeout and calls no deadline, calls have a minute to end, and
     /// the seed is 1.
     ///
@@ -46,26 +46,26 @@ impl Setting {
         match unsupported(scenario) {
             Some((path, can)) => Err(Error::Unsupported { path, can }),
             None => {
-                let (scenario, drain) = (scenario.clone(), 60 * SECOND);
-                let (timeout, deadline) = (None, NEVER);
+                let (scenario, drain) = (scenario.clone(), Span::from_secs(60));
+                let (timeout, deadline) = (TimeLimit::NONE, TimeLimit::NONE);
                 Ok(Self { scenario, timeout, deadline, drain, seed: 1, is_endless: false })
             }
         }
     }
 
     /// The timeout of an attempt, for callers without their own. The backend still finishes its work.
-    pub fn timeout(self, timeout: Nanos) -> Self {
-        Self { timeout: Some(timeout), ..self }
+    pub fn timeout(self, timeout: impl Into<TimeLimit>) -> Self {
+        Self { timeout: timeout.into(), ..self }
     }
 
     /// The deadline of a call: one that succeeds later than this after its scheduled start counts as failed. Callers have to
     /// give up themselves.
-    pub fn deadline(self, deadline: Nanos) -> Self {
-        Self { deadline, ..self }
+    pub fn deadline(self, deadline: impl Into<TimeLimit>) -> Self {
+        Self { deadline: deadline.into(), ..self }
     }
 
     /// How long calls may continue after the duration of the scenario; then they are aborted.
-    pub fn drain(self, drain: Nanos) -> Self {
+    pub fn drain(self, drain: Span) -> Self {
         Self { drain, ..self }
     }
 
@@ -102,7 +102,7 @@ fn clients(scenario: &Scenario) -> [Part; 11] {
     let many = arrivals.callers().is_some_and(|callers| callers > MOST_CALLERS);
     let latency = "leave it out: loopback has its own latency";
     [
-        (scenario.duration > LONGEST, "duration", "at most an hour"),
+        (scenario.duration > MAX_DURATION, "duration", "at most an hour"),
         (is_unsupported, "clients.arrivals", "constant, poisson or closed"),
         (many, "clients.arrivals.closed.callers", "at most 100,000"),
         (clients.keys != Keys::Own, "clients.keys", "leave it out: every call has its own key"),
@@ -118,7 +118,7 @@ fn clients(scenario: &Scenario) -> [Part; 11] {
 
 fn service(backend: &Service) -> [Part; 17] {
     let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
-    let grows = backend.service.per_request > 0;
+    let grows = !backend.service.per_request.is_zero();
     [
         (backend.backlog > 0, "backend.backlog", "0"),
         (is_full, "backend.when_full", "503"),

@@ -1,20 +1,20 @@
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 use redial_sim::{Scenario, Stream};
 
 use crate::clock::Clock;
 use crate::fault::Switch;
 use crate::lag::Lag;
 use crate::record::Record;
-use crate::setting::Setting;
+use crate::setting::LiveScenario;
 
-const PROBE_INTERVAL: Nanos = 5_000_000;
+const PROBE_INTERVAL: Span = Span::from_millis(5);
 /// The streams before this one are those of the server and of the arrivals.
 const FIRST_CALLER: u64 = 16;
 
 /// The state that server and callers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) setting: Setting,
+    pub(crate) setting: LiveScenario,
     pub(crate) clock: Clock,
     pub(crate) record: Record,
     pub(crate) lag: Lag,
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(setting: Setting) -> Self {
+    pub(crate) fn new(setting: LiveScenario) -> Self {
         let record = if setting.is_endless { Record::none() } else { Record::default() };
         let (lag, switch) = (Lag::default(), Switch::default());
         Self { setting, clock: Clock::start(), record, lag, switch }
@@ -32,18 +32,18 @@ impl Shared {
         self.setting.scenario()
     }
 
-    pub(crate) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
 
     /// Whether calls begin at this time.
-    pub(crate) fn is_running(&self, at: Nanos) -> bool {
-        self.setting.is_endless || at < self.scenario().duration
+    pub(crate) fn is_running(&self, at: Time) -> bool {
+        self.setting.is_endless || at < self.scenario().end()
     }
 
     /// Waits, and records the lag.
-    pub(crate) async fn wait_until(&self, at: Nanos) {
-        self.clock.sleep_until(at).await;
+    pub(crate) async fn wait_until(&self, at: Time) {
+        self.clock.sleep_until(at.into()).await;
         if !self.setting.is_endless {
             self.lag.woke(at, self.now());
         }

@@ -5,30 +5,38 @@
 //! their format. [`rules`] review these, and [`mod@format`] converts between our policy [`mod@file`]s and the configs of
 //! other systems, and reports what is lost.
 
-pub mod file;
-mod finding;
-pub mod format;
-mod found;
-mod further;
 mod inputs;
-mod position;
-mod reviewed;
-pub mod rubric;
-pub mod rules;
-mod source;
-mod suggest;
-mod suppress;
+
 pub mod tree;
 
+pub mod format;
+
+pub mod file;
+
+pub mod rules;
+
+mod suppress;
+
+pub mod rubric;
+
+mod reviewed;
+
+mod finding;
+mod places;
+mod position;
+mod source;
+mod suggest;
+
 pub use finding::{Finding, Severity};
-pub use format::Format;
-pub use found::{Found, Note, NoteKind, Places};
-pub use inputs::{Document, Inputs, Language, Reading};
-pub use position::{Cursor, Position, excerpt};
+pub use format::{ConfigReading, Format, Found, Note, NoteKind};
+pub use inputs::Inputs;
+pub use places::Places;
+pub use position::{Position, PositionCursor, excerpt};
 pub use reviewed::Reviewed;
-pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use source::{MOST_BYTES, Place, Problem, SourceId, SourceText, TextSpan};
 pub use suggest::nearest;
 pub use suppress::{Suppressed, suppress};
+pub use tree::{Document, Language};
 
 /// The JSON Schema (2020-12) of policy files, for editors.
 pub const SCHEMA: &str = include_str!("schema.json");

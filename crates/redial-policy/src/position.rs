@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::source::Span;
+use crate::source::TextSpan;
 
 /// Lines and columns count from 1, columns in characters. It ends on the line on which it begins: a problem with a whole
 /// policy is shown at its first line.
@@ -21,14 +21,14 @@ const WIDEST: usize = 120;
 
 /// Converts spans to positions in order, so that a file with many findings on a long line is scanned once.
 #[derive(Clone, Debug)]
-pub struct Cursor<'a> {
+pub struct PositionCursor<'a> {
     text: &'a str,
     at: usize,
     line: usize,
     column: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> PositionCursor<'a> {
     /// At the start of a text.
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, column: 1 }
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The position of a span. Spans in ascending order cost the least.
-    pub fn go(&mut self, span: Span) -> Position {
+    pub fn go(&mut self, span: TextSpan) -> Position {
         let start = boundary(self.text, span.start as usize);
         if start < self.at {
             *self = Self::new(self.text);
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The part of a span that is marked.
-fn marked(text: &str, span: Span) -> &str {
+fn marked(text: &str, span: TextSpan) -> &str {
     let (start, end) = (boundary(text, span.start as usize), boundary(text, span.end as usize));
     let piece = text.get(start..end).unwrap_or_default();
     let ends = |(_, c): &(usize, char)| matches!(c, '\n' | '\r');
@@ -70,7 +70,7 @@ fn marked(text: &str, span: Span) -> &str {
 }
 
 /// The line of a span, with at most `most` characters on either side of it, and the span within that line.
-pub fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize>) {
+pub fn excerpt(text: &str, span: TextSpan, most: usize) -> (&str, Range<usize>) {
     let start = boundary(text, span.start as usize);
     let end = start + marked(text, span).len();
     let before = text[..start].char_indices().rev().take(most);

@@ -1,10 +1,9 @@
 use crate::finding::Finding;
-use crate::format::Format;
-use crate::found::Found;
+use crate::format::{Format, Found};
 use crate::inputs::Inputs;
-use crate::position::{Cursor, Position};
+use crate::position::{Position, PositionCursor};
 use crate::rules::review;
-use crate::source::{Problem, Source};
+use crate::source::{Problem, SourceText};
 use crate::suppress::suppress;
 
 /// A single text, read and reviewed.
@@ -22,11 +21,11 @@ impl Reviewed {
     /// Reviews a text. A text without a retry config has a problem.
     pub fn of(name: &str, text: &str, format: Format) -> Self {
         let unreadable = |problem: Problem| {
-            let position = problem.span.map(|span| Cursor::new(text).go(span));
+            let position = problem.span.map(|span| PositionCursor::new(text).go(span));
             Self { problems: vec![(problem, position)], ..Self::default() }
         };
         let mut inputs = Inputs::new();
-        let source = match Source::new(name, text.as_bytes().to_vec()) {
+        let source = match SourceText::new(name, text.as_bytes().to_vec()) {
             Ok(source) => source,
             Err(problem) => return unreadable(problem),
         };
@@ -37,7 +36,7 @@ impl Reviewed {
         }
         let reading = inputs.read(Some(format));
         let findings = reading.findings.into_iter().chain(review(&reading.found)).collect();
-        let mut cursor = Cursor::new(text);
+        let mut cursor = PositionCursor::new(text);
         let open = suppress(&inputs, findings).open.into_iter();
         let findings = open.map(|finding| {
             let position = cursor.go(finding.place.span);
@@ -45,7 +44,7 @@ impl Reviewed {
         });
         let findings = findings.collect();
         let problems = reading.problems.into_iter().map(|(_, problem)| {
-            let position = problem.span.map(|span| Cursor::new(text).go(span));
+            let position = problem.span.map(|span| PositionCursor::new(text).go(span));
             (problem, position)
         });
         Self { found: reading.found, findings, problems: problems.collect() }

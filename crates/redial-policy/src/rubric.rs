@@ -1,13 +1,13 @@
 //! Is this a good answer to the payment exercise? The lesson "Retries & Exponential Backoff" ends with a rubric of five points.
 //! They are scored here from the parsed policy and from the findings of the review, for the command and the page alike.
 
+use redial_core::Policy;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Failure, Outcome};
 use redial_core::schedule::{HintRule, Jitter};
-use redial_core::{DurationText, Policy};
 
 use crate::finding::{Finding, Severity};
-use crate::found::Found;
+use crate::format::Found;
 use crate::rules::{Rule, admit, decide, schedule};
 use crate::source::Place;
 
@@ -67,7 +67,7 @@ pub const CRITERIA: [&Criterion; 5] = [
 
 /// How a policy meets one point.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct RubricPoint {
     /// The point.
     pub criterion: &'static Criterion,
     /// Whether the policy has it.
@@ -80,14 +80,14 @@ pub struct Point {
 
 /// The score of a policy.
 #[derive(Clone, Debug)]
-pub struct Score {
+pub struct RubricScore {
     /// The name of the policy.
     pub policy: String,
     /// The five points.
-    pub points: Vec<Point>,
+    pub points: Vec<RubricPoint>,
 }
 
-impl Score {
+impl RubricScore {
     /// Scores a policy with its findings, or with those of all policies of its text.
     pub fn of<'a>(found: &Found, findings: impl Iterator<Item = &'a Finding> + Clone) -> Self {
         let point = |criterion: &'static Criterion| {
@@ -109,7 +109,7 @@ impl Score {
                 Ok(why) => (true, why),
                 Err(why) => (false, why),
             };
-            Point { criterion, met, why, place }
+            RubricPoint { criterion, met, why, place }
         };
         Self { policy: found.name.clone(), points: CRITERIA.map(point).to_vec() }
     }
@@ -166,10 +166,7 @@ fn idempotency_key(found: &Found) -> Result<String, String> {
 fn full_jitter(found: &Found) -> Result<String, String> {
     let backoff = found.policy.backoff();
     match backoff.jitter {
-        Jitter::Full => Ok(format!(
-            "the first wait is drawn between 0 and {}",
-            DurationText(backoff.ceiling(1))
-        )),
+        Jitter::Full => Ok(format!("the first wait is drawn between 0 and {}", backoff.ceiling(1))),
         _ => Err("waits are not drawn from the whole range: write `backoff.jitter = \"full\"`"
             .to_owned()),
     }
@@ -177,9 +174,7 @@ fn full_jitter(found: &Found) -> Result<String, String> {
 
 fn retry_after(found: &Found) -> Result<String, String> {
     match found.policy.hint_rule() {
-        HintRule::Honour { cap, .. } => {
-            Ok(format!("a hint of up to {} is the least wait", DurationText(*cap)))
-        }
+        HintRule::Honour { cap, .. } => Ok(format!("a hint of up to {cap} is the least wait")),
         HintRule::Ignore => {
             Err("Retry-After is ignored: write `hint.honour.cap = \"60s\"`".to_owned())
         }

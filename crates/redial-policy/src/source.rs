@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
@@ -6,12 +7,12 @@ pub const MOST_BYTES: usize = 16_000_000;
 
 /// A text with a name.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceText {
     name: String,
     text: String,
 }
 
-impl Source {
+impl SourceText {
     /// A text with a name, such as the path of its file. A byte order mark is removed.
     ///
     /// # Errors
@@ -46,14 +47,14 @@ impl Source {
 
 /// A range of bytes in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct TextSpan {
     /// The first byte.
     pub start: u32,
     /// The byte after the last one.
     pub end: u32,
 }
 
-impl Span {
+impl TextSpan {
     /// A span of these bytes. Texts are shorter than 4 GB.
     pub fn new(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
@@ -75,14 +76,14 @@ pub struct Place {
     /// The text.
     pub source: SourceId,
     /// The span.
-    pub span: Span,
+    pub span: TextSpan,
 }
 
 /// Why a text cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The affected span; `None` for the whole text.
-    pub span: Option<Span>,
+    pub span: Option<TextSpan>,
     /// The message: `methodConfig[0].retryPolicy.maxAttempts: must be at least 2`.
     pub message: String,
     /// How to fix it, if the message does not tell.
@@ -93,7 +94,7 @@ pub struct Problem {
 
 impl Problem {
     /// A problem at this span.
-    pub fn at(span: Span, message: impl Into<String>) -> Self {
+    pub fn at(span: TextSpan, message: impl Into<String>) -> Self {
         Self { span: Some(span), ..Self::whole(message) }
     }
 
@@ -121,3 +122,60 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// The most problems that are reported of one text.
+pub(crate) const MOST_PROBLEMS: usize = 1_000;
+
+/// The problems of a text. A reader adds each and goes on, because a person who corrects a file wants to see all of them.
+///
+/// Readers put a harmless value in place of one with a problem, so that no other problem follows from it.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    list: RefCell<Vec<Problem>>,
+}
+
+impl Problems {
+    /// Adds a problem. With many, the last ones are left out: an invalid value can be in a text a million times.
+    pub(crate) fn add(&self, problem: Problem) {
+        if !self.is_full() {
+            self.list.borrow_mut().push(problem);
+        }
+    }
+
+    pub(crate) fn extend(&self, problems: impl IntoIterator<Item = Problem>) {
+        problems.into_iter().for_each(|problem| self.add(problem));
+    }
+
+    /// The value, or adds the problem.
+    pub(crate) fn ok<T>(&self, read: Result<T, Problem>) -> Option<T> {
+        read.map_err(|problem| self.add(problem)).ok()
+    }
+
+    /// The value, or adds the problem and continues with `instead`.
+    pub(crate) fn or<T>(&self, instead: T, read: Result<T, Problem>) -> T {
+        self.ok(read).unwrap_or(instead)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
+    }
+
+    /// Whether no more problems are kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.borrow().len() > MOST_PROBLEMS
+    }
+
+    /// Whether there is a problem at this span.
+    pub(crate) fn is_at(&self, span: TextSpan) -> bool {
+        self.list.borrow().iter().any(|problem| problem.span == Some(span))
+    }
+
+    /// The first problem that was found.
+    pub(crate) fn into_first(self) -> Problem {
+        self.into_list().into_iter().next().unwrap_or_else(|| Problem::whole("not valid"))
+    }
+
+    pub(crate) fn into_list(self) -> Vec<Problem> {
+        self.list.into_inner()
+    }
+}

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use redial::ParkLimit;
-use redial::http::ReplayMemory;
-use redial_policy::file;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::access::Access;
-use crate::snapshot::Snapshot;
-use crate::swap::Swap;
+use crate::access_log::Access;
+use crate::config::snapshot::{Quota, Snapshot};
+use crate::config::versioned::Versioned;
+use crate::log::{Line, Log};
 
 pub(crate) struct Shared {
+    /// Receives events.
+    pub(crate) log: Option<Arc<Log>>,
     pub(crate) access: Option<Access>,
-    pub(crate) snapshot: Swap<Snapshot>,
+    pub(crate) snapshot: Versioned<Snapshot>,
     pub(crate) quota: Quota,
     pub(crate) drain: Drain,
     /// Connections of callers that may still be accepted.
@@ -24,21 +24,6 @@ pub(crate) struct Shared {
     /// Notified when a connection ends.
     pub(crate) ended: Notify,
     pub(crate) reloads: Reloads,
-}
-
-/// What the requests of all upstreams may hold together. A reload does not change it.
-pub(crate) struct Quota {
-    /// The replay buffers.
-    pub(crate) memory: ReplayMemory,
-    /// The parked requests.
-    pub(crate) parked: ParkLimit,
-}
-
-impl Quota {
-    pub(crate) fn new(proxy: &file::Proxy) -> Self {
-        let bytes = usize::try_from(proxy.replay).unwrap_or(usize::MAX);
-        Self { memory: ReplayMemory::new(bytes), parked: ParkLimit::new(proxy.parked) }
-    }
 }
 
 /// How many new files were used, and how many were refused.
@@ -86,6 +71,13 @@ pub(crate) struct Admitted {
 }
 
 impl Shared {
+    /// Logs a change of the proxy's state.
+    pub(crate) fn event(&self, name: &'static str, message: String) {
+        if let Some(log) = &self.log {
+            log(Line::Event { name, message });
+        }
+    }
+
     /// Puts a connection on the thread that has the fewest.
     pub(crate) fn admit(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Admitted {
         let open = |thread: &usize| self.open[*thread].load(Ordering::Relaxed);

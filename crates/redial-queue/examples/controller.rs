@@ -25,7 +25,7 @@ use redial_core::schedule::Backoff;
 use redial_queue::{Priority, Reconciled, Reconciler, WorkEvent, WorkQueue};
 use tokio::time::{sleep, timeout};
 
-const TICK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The paths of the spec and the folder.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl World {
     async fn converge(&self) -> io::Result<()> {
         let converged = async {
             while self.actual().ok() != self.wanted().ok() {
-                sleep(TICK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         timeout(Duration::from_secs(60), converged).await.map_err(io::Error::other)

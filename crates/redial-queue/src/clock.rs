@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use redial_core::{Nanos, nanos};
+use redial_core::{Deadline, Span, Time};
 use tokio::time::Instant;
 
 /// Time since a queue was created.
@@ -16,14 +16,14 @@ impl Clock {
         Self(Instant::now())
     }
 
-    pub(crate) fn now(self) -> Nanos {
-        nanos(self.0.elapsed())
+    pub(crate) fn now(self) -> Time {
+        Time::at(self.0.elapsed().into())
     }
 
     /// A time of this clock as an instant, at most a century from the start.
-    pub(crate) fn at(self, time: Nanos) -> Instant {
-        const CENTURY: u64 = 100 * 366 * 24 * 3600 * 1_000_000_000;
-        self.0 + Duration::from_nanos(time.min(CENTURY))
+    pub(crate) fn at(self, time: impl Into<Deadline>) -> Instant {
+        const CENTURY: Span = Span::from_secs(100 * 366 * 24 * 3600);
+        self.0 + Duration::from(time.into().left(Time::ZERO).cap(CENTURY))
     }
 }
 

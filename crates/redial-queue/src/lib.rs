@@ -3,24 +3,38 @@
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/controllers.md")]
-mod page {}
+mod controllers {}
+
+#[cfg(all(doctest, feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../docs/recipes.md")]
+mod recipes {}
 
 #[cfg(all(doctest, feature = "delivery", feature = "postgres", feature = "sqlite"))]
 #[doc = include_str!("../docs/webhooks.md")]
 mod webhooks {}
 
-mod clock;
+// Keys in memory:
+mod reconcile;
+
+mod memory;
+
+// Jobs that outlive the process:
 #[cfg(feature = "delivery")]
 pub mod delivery;
-pub mod durable;
-mod memory;
-mod observer;
-#[cfg(feature = "postgres")]
-pub mod postgres;
-mod reconcile;
+
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
+pub mod durable;
+
+// What both have:
+mod clock;
+mod observer;
 mod stats;
+mod store_error;
 #[cfg(feature = "metrics")]
 pub mod telemetry;
 mod watch;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use redial_core::admit::{Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Call, Context, NEVER, Nanos, Observer, Policy, Request, Stop, Verdict, draw};
+use redial_core::{Call, Context, Deadline, Observer, Policy, Request, Stop, Time, Verdict, draw};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -54,7 +54,23 @@ pub struct PoolStats {
 ///
 /// Defaults: 4 workers, no token bucket. A key whose call stops (its attempts are used up, the budget is dry, the breaker is
 /// open) rests for half of the policy's longest wait or up to all of it, and is then tried once; if that fails, it rests
-/// again. So no key is lost, and keys that stop together do not start together.
+/// again. So no key is lost, and keys that stop together do not start together. One attempt after a rest tells as much as four.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use redial::Preset;
+/// use redial_queue::{Reconciled, Reconciler, WorkQueue};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue = WorkQueue::default();
+/// queue.add("default/web").await;
+/// let pool = Arc::new(Reconciler::new(queue.clone(), Preset::ControlPlane.into()).workers(2));
+/// queue.close(); // `run` returns when everything in the queue is done
+/// Arc::clone(&pool).run(|_key, _attempt| async { Reconciled::Done }).await;
+/// assert_eq!(pool.stats().done, 1);
+/// # }
+/// ```
 pub struct Reconciler<K: Hash + Eq + Clone> {
     queue: WorkQueue<K>,
     policy: Policy,
@@ -126,7 +142,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         }
     }
 
-    fn now(&self) -> Nanos {
+    fn now(&self) -> Time {
         self.clock.now()
     }
 
@@ -185,7 +201,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
             Reconciled::Failed(failure) => (failure.into(), None),
         };
         let now = self.now();
-        let took = Duration::from_nanos(now.saturating_sub(running.began));
+        let took = Duration::from(now - running.began);
         let verdict = call.settle(&cx, permit, &outcome, now, || self.next_seed());
         match (verdict, outcome) {
             (Verdict::Done, _) => {
@@ -197,7 +213,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
                 }
             }
             (Verdict::Wait(until), Outcome::Failure(failure)) => {
-                let wait = Duration::from_nanos(until.saturating_sub(now));
+                let wait = Duration::from(until - now);
                 self.retry(&item, attempt, failure, wait);
                 self.keep(item.key().clone(), call);
                 item.failed_for(wait);
@@ -214,7 +230,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     /// was dropped.
     fn call(&self, item: &Work<K>, cx: &Context<'_>) -> Call {
         let known = self.calls().remove(item.key());
-        let fresh = Call::new(&self.policy, self.now(), NEVER);
+        let fresh = Call::new(&self.policy, self.now(), Deadline::NONE);
         match known {
             Some(call) if item.attempt() > 1 => call,
             Some(mut call) => {
@@ -256,7 +272,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
 
     /// The call of a key is over, and the key is not done.
     fn rest(&self, item: Work<K>, stop: Stop, failure: Option<Failure>) {
-        let wait = Duration::from_nanos(self.policy.backoff().rest(self.next_seed()));
+        let wait = Duration::from(self.policy.backoff().rest(self.next_seed()));
         self.tally.stopped(stop);
         let (key, cause) =
             (item.key(), failure.map_or(stop.name(), |failure| failure.class.name()));
@@ -271,7 +287,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         while let Err(next) = bucket.take(self.now()) {
             sleep_until(self.clock.at(next)).await;
         }
-        self.tally.limited(Duration::from_nanos(self.now().saturating_sub(asked)));
+        self.tally.limited((self.now() - asked).into());
     }
 
     fn observer(&self, key: &K) -> Option<KeyedObserver> {

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redial_core::{Nanos, Stop};
+use redial_core::{Span, Stop, Time};
 
 /// What workers are doing, and have done since they were made. The same for a pool over keys and a worker over jobs; beside
 /// each is the metric.
@@ -43,7 +43,7 @@ struct Counted {
 /// An attempt that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Running {
-    pub(crate) began: Nanos,
+    pub(crate) began: Time,
     /// Tells apart attempts that began at the same time.
     number: u64,
 }
@@ -57,7 +57,7 @@ impl Tally {
         self.counted().stats.workers = workers;
     }
 
-    pub(crate) fn begin(&self, now: Nanos) -> Running {
+    pub(crate) fn begin(&self, now: Time) -> Running {
         let mut counted = self.counted();
         counted.begun += 1;
         let running = Running { began: now, number: counted.begun };
@@ -81,12 +81,12 @@ impl Tally {
         self.counted().stats.limiter_wait += wait;
     }
 
-    pub(crate) fn read(&self, now: Nanos) -> WorkStats {
+    pub(crate) fn read(&self, now: Time) -> WorkStats {
         let counted = self.counted();
-        let longest = counted.running.first().map_or(0, |first| now.saturating_sub(first.began));
+        let longest = counted.running.first().map_or(Span::ZERO, |first| now - first.began);
         WorkStats {
             running: counted.running.len(),
-            longest: Duration::from_nanos(longest),
+            longest: longest.into(),
             ..counted.stats.clone()
         }
     }

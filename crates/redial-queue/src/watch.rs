@@ -4,7 +4,7 @@ use redial_core::Stop;
 use redial_core::decide::Failure;
 use redial_core::schedule::Backoff;
 
-use crate::durable::StoreError;
+use crate::store_error::StoreError;
 
 /// What became of an item: a [job](crate::durable::Job) of a durable queue, or a key of a
 /// [`WorkQueue`](crate::WorkQueue). What is reported about a job is in its store by then.

@@ -15,15 +15,16 @@ use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{
-    Call, Context, Draft, Invalid, MS, NEVER, Nanos, Permit, Policy, Request, Verdict,
+    Call, Context, Deadline, Draft, Invalid, Permit, Policy, Request, Span, Time, Verdict,
 };
 
 pub use crate::measure::Spread;
-use crate::scenario::{Drawn, Time};
+use crate::scenario::{Drawn, HowLong};
 use crate::{Stream, Wheel};
 
 /// How long a message takes.
-const HOP: Time = Time::Drawn(Drawn::Normal { mean: 10 * MS, sd: 2 * MS });
+const HOP: HowLong =
+    HowLong::Drawn(Drawn::Normal { mean: Span::from_millis(10), sd: Span::from_millis(2) });
 
 /// The names of the article's backoffs, in the order of its table.
 pub const BACKOFFS: [&str; 5] = ["none", "exponential", "equal", "full", "decorrelated"];
@@ -94,7 +95,9 @@ impl Contention {
         });
         Ok(Summary {
             writes: Spread::of(runs.iter().map(|run| run.writes as f64)),
-            completion_ms: Spread::of(runs.iter().map(|run| run.ended as f64 / MS as f64)),
+            completion_ms: Spread::of(
+                runs.iter().map(|run| run.ended.since_zero().as_millis_f64()),
+            ),
             events: runs.iter().map(|run| run.events).sum(),
         })
     }
@@ -108,7 +111,7 @@ impl Contention {
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     writes: u64,
-    ended: Nanos,
+    ended: Time,
     events: u64,
 }
 
@@ -166,13 +169,13 @@ impl<'a> Row<'a> {
     fn new(setting: &Contention, policy: &'a Policy, run: u64) -> Self {
         let stream = Stream::new(setting.seed).of(run);
         let client = || Client {
-            call: Call::new(policy, 0, NEVER),
+            call: Call::new(policy, Time::ZERO, Deadline::NONE),
             permit: None,
             read: 0,
             outcome: Outcome::Success,
         };
         let mut due = Wheel::default();
-        (0..setting.clients).for_each(|client| due.push(0, Step::Start.of(client)));
+        (0..setting.clients).for_each(|client| due.push(Time::ZERO, Step::Start.of(client)));
         Self {
             policy,
             clients: (0..setting.clients).map(|_| client()).collect(),
@@ -203,10 +206,10 @@ impl<'a> Row<'a> {
     fn step(
         &mut self,
         cx: &Context<'_>,
-        now: Nanos,
+        now: Time,
         number: u32,
         step: Step,
-    ) -> Option<(Nanos, Step)> {
+    ) -> Option<(Time, Step)> {
         let client = &mut self.clients[number as usize];
         match step {
             Step::Start => {
@@ -238,7 +241,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn hop(&mut self) -> Nanos {
+    fn hop(&mut self) -> Span {
         HOP.draw(&mut self.hops)
     }
 }

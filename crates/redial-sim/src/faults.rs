@@ -3,12 +3,11 @@
 //! The exact engine needs the answer for one request, the cohort engine for all requests of a tick, and
 //! `redial-live` for the requests of a real server. The formulas are here and nowhere else.
 
-use redial_core::{NEVER, Nanos};
-
 use crate::scenario::{
-    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Slowdown, Span, Spike, nearest,
+    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Period, Slowdown, nearest,
 };
 use crate::{Scenario, Stream};
+use redial_core::{Deadline, Span, Time};
 
 /// What a request gets that is not served.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,25 +23,25 @@ pub struct Failing {
 pub struct Outages {
     all: Vec<Outage>,
     /// No outage is active between the last query and this time.
-    clear_until: Nanos,
+    clear_until: Deadline,
 }
 
 impl Outages {
     /// The outages of the service with this name, in the order of the scenario.
     pub fn new(scenario: &Scenario, service: &str) -> Self {
         let all = scenario.outages().filter(|it| it.service() == service).cloned().collect();
-        Self { all, clear_until: 0 }
+        Self { all, clear_until: Time::ZERO.into() }
     }
 
     /// What a request to this shard or endpoint gets instead of being served, if an outage hits it.
     #[inline]
-    pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
-        if now < self.clear_until { None } else { self.hit_now(shard, now, stream) }
+    pub fn hit(&mut self, shard: u32, now: Time, stream: &mut Stream) -> Option<Failing> {
+        if self.clear_until.is_over(now) { self.hit_now(shard, now, stream) } else { None }
     }
 
-    fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
+    fn hit_now(&mut self, shard: u32, now: Time, stream: &mut Stream) -> Option<Failing> {
         let hits = |it: &&Outage| {
-            it.span().contains(now)
+            it.period().contains(now)
                 && it.part().is_none_or(|only| only == shard)
                 && (it.share >= 1.0 || stream.chance(it.share))
         };
@@ -54,25 +53,26 @@ impl Outages {
         failing
     }
 
-    /// Whether an outage is active in a part of this span.
+    /// Whether an outage is active in a part of this period.
     #[inline]
-    pub(crate) fn is_active(&mut self, during: Span) -> bool {
-        if during.end > self.clear_until {
+    pub(crate) fn is_active(&mut self, during: Period) -> bool {
+        let end = Deadline::from(during.end);
+        if end > self.clear_until {
             self.clear_until = self.next_start(during.start);
         }
-        during.end > self.clear_until
+        end > self.clear_until
     }
 
     /// When the first of the outages that end after `now` starts.
-    fn next_start(&self, now: Nanos) -> Nanos {
-        let later = self.all.iter().map(Outage::span).filter(|it| it.end > now);
-        later.map(|it| it.start).min().unwrap_or(NEVER)
+    fn next_start(&self, now: Time) -> Deadline {
+        let later = self.all.iter().map(Outage::period).filter(|it| it.end > now);
+        later.map(|it| it.start).min().into()
     }
 
-    /// The probability that the outage with this index hits a request that arrives at a random time in this span.
-    pub(crate) fn probability(&self, index: usize, during: Span) -> f64 {
+    /// The probability that the outage with this index hits a request that arrives at a random time in this period.
+    pub(crate) fn probability(&self, index: usize, during: Period) -> f64 {
         let outage = &self.all[index];
-        outage.share * outage.span().share_of(during)
+        outage.share * outage.period().share_of(during)
     }
 }
 
@@ -103,45 +103,45 @@ impl Capacity {
     }
 
     /// How many of `all` servers may start work now: none during a pause.
-    pub fn servers(&self, all: u64, now: Nanos) -> u64 {
-        if self.pauses.iter().any(|it| it.span().contains(now)) {
+    pub fn servers(&self, all: u64, now: Time) -> u64 {
+        if self.pauses.iter().any(|it| it.period().contains(now)) {
             return 0;
         }
-        let losses = self.losses.iter().filter(|it| it.span().contains(now));
+        let losses = self.losses.iter().filter(|it| it.period().contains(now));
         servers_left(all, losses.map(|it| it.share).sum())
     }
 
     /// The fewest of `all` servers that any loss leaves, and for how long there is none.
-    pub(crate) fn fewest_servers(&self, all: u64) -> (u64, Nanos) {
+    pub(crate) fn fewest_servers(&self, all: u64) -> (u64, Span) {
         let left = || self.losses.iter().map(|it| (servers_left(all, it.share), it.duration));
         let none = left().filter(|(servers, _)| *servers == 0).map(|(_, duration)| duration).sum();
         (left().map(|(servers, _)| servers).min().unwrap_or(all), none)
     }
 
     /// When the number of servers changes next.
-    pub fn next_change(&self, now: Nanos) -> Nanos {
-        let edges = self.spans().flat_map(|it| [it.start, it.end]);
-        edges.filter(|edge| *edge > now).min().unwrap_or(NEVER)
+    pub fn next_change(&self, now: Time) -> Deadline {
+        let edges = self.periods().flat_map(|it| [it.start, it.end]);
+        edges.filter(|edge| *edge > now).min().into()
     }
 
     /// When servers come back, and can start what is queued.
-    pub(crate) fn returns(&self) -> impl Iterator<Item = Nanos> {
-        self.spans().map(|it| it.end)
+    pub(crate) fn returns(&self) -> impl Iterator<Item = Time> {
+        self.periods().map(|it| it.end)
     }
 
-    fn spans(&self) -> impl Iterator<Item = Span> {
-        let losses = self.losses.iter().map(CapacityLoss::span);
-        losses.chain(self.pauses.iter().map(Pause::span))
+    fn periods(&self) -> impl Iterator<Item = Period> {
+        let losses = self.losses.iter().map(CapacityLoss::period);
+        losses.chain(self.pauses.iter().map(Pause::period))
     }
 
     /// The speed of a server, as a share of the usual one. With a cold cache it grows linearly.
-    pub(crate) fn speed(&self, now: Nanos) -> f64 {
-        let cold = self.cold_caches.iter().find(|it| it.span().contains(now));
+    pub(crate) fn speed(&self, now: Time) -> f64 {
+        let cold = self.cold_caches.iter().find(|it| it.period().contains(now));
         let warm = cold.map_or(1.0, |it| {
-            let warmth = (now - it.start) as f64 / it.duration as f64;
+            let warmth = (now - it.start).ratio_to(it.duration);
             it.capacity + (1.0 - it.capacity) * warmth
         });
-        let slowdowns = self.slowdowns.iter().filter(|it| it.span().contains(now));
+        let slowdowns = self.slowdowns.iter().filter(|it| it.period().contains(now));
         slowdowns.fold(warm, |speed, it| speed / it.factor)
     }
 
@@ -152,14 +152,14 @@ impl Capacity {
     }
 
     /// How long work takes that is started now and usually takes `work`.
-    pub fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
+    pub fn service_time(&self, work: Span, now: Time) -> Span {
         let steady = self.cold_caches.is_empty() && self.slowdowns.is_empty();
-        if steady { work } else { nearest(work as f64 / self.speed(now)) }
+        if steady { work } else { nearest(work.as_nanos_f64() / self.speed(now)) }
     }
 
     /// When work is done that starts now and takes this long. Pauses come on top.
     #[inline]
-    pub fn done(&self, now: Nanos, work: Nanos) -> Nanos {
+    pub fn done(&self, now: Time, work: Span) -> Time {
         self.pauses.iter().fold(now + work, |done, pause| {
             let held_up = (now..=done).contains(&pause.start);
             if held_up { done + pause.duration } else { done }
@@ -170,14 +170,4 @@ impl Capacity {
 /// Whole servers, after this share of them is lost.
 fn servers_left(all: u64, lost: f64) -> u64 {
     (all as f64 * (1.0 - lost.min(1.0))).round() as u64
-}
-
-/// By how much spikes multiply the rate of calls at this time.
-pub(crate) fn spike_factor(spikes: &[Spike], now: Nanos) -> f64 {
-    spikes.iter().filter(|it| it.span().contains(now)).map(|it| it.factor).product()
-}
-
-/// The mean of [`spike_factor`] over a span that is short beside the spikes.
-pub(crate) fn mean_spike_factor(spikes: &[Spike], during: Span) -> f64 {
-    spikes.iter().map(|it| 1.0 + it.span().share_of(during) * (it.factor - 1.0)).product()
 }

@@ -4,22 +4,37 @@
 //! against a backend in trouble. This crate runs the production engine in virtual time. It has no second backoff,
 //! jitter or budget.
 
-pub mod bench;
-pub mod cohort;
-pub mod contention;
-pub mod exact;
-pub mod explain;
-pub mod faults;
-pub mod measure;
-mod method;
-pub mod open_loop;
-pub mod peers;
-mod random;
-pub mod report;
-pub mod scale_model;
 pub mod scenario;
-pub mod simulate;
+
+pub mod peers;
+
 pub mod sweep;
+
+mod method;
+
+pub mod simulate;
+
+pub mod scale_model;
+
+pub mod exact;
+
+pub mod cohort;
+
+pub mod open_loop;
+
+pub mod faults;
+
+pub mod measure;
+
+pub mod report;
+
+pub mod bench;
+pub mod contention;
+pub mod explain;
+
+mod number;
+mod random;
+mod watch;
 mod wheel;
 
 pub use random::Stream;

@@ -1,15 +1,13 @@
 //! How a policy is simulated: by which engine, and at which scale.
 
-use std::fmt::{self, Display};
-
-use redial_core::{MS, Nanos};
+use redial_core::Span;
 
 use crate::cohort::Refused;
-use crate::measure::Run;
-use crate::report::count;
+use crate::measure::{Engine, Run};
+use crate::number::count;
 use crate::scale_model::{self, ScaleModel, scale_of};
 use crate::scenario::{MOST_GUARDS, guards_over_limit, in_flight_over_limit};
-use crate::simulate::Watch;
+use crate::watch::Watch;
 use crate::{Scenario, Subject, cohort, exact};
 
 /// Which engine to use.
@@ -50,9 +48,9 @@ impl Detail {
 
     /// The longest tick of the cohorts. Amplification and success are the same with both; a peak is lower by a few
     /// percent in long ticks.
-    fn longest_tick(self) -> Nanos {
+    fn longest_tick(self) -> Span {
         match self {
-            Self::Coarse => 2 * MS,
+            Self::Coarse => Span::from_millis(2),
             Self::Full => cohort::LONGEST_TICK,
         }
     }
@@ -89,23 +87,24 @@ impl Choice {
             || guards.is_some();
         let for_guards = guards.map_or(1.0, |sets| sets as f64 / MOST_GUARDS as f64);
         let k = scale_of(scenario, scale_model::MOST_CALLS).max(scale_model::round_up(for_guards));
-        let model = || cohort::Model::new(scenario, subject);
-        match self {
+        let cohorts = || cohort::Model::new(scenario, subject);
+        let (model, notes) = match self {
             Self::Exact => {
                 can_follow(scenario, subject)?;
-                Ok(Method::exact(scenario, subject, None::<Refused>))
+                (Model::Exact, Vec::new())
             }
-            Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
-            Self::Scale => Method::scale(scenario, subject, k, None),
-            Self::Quick(detail) => Method::quick(scenario, subject, detail),
-            Self::Auto => match is_dense.then(model) {
-                Some(Ok(model)) => Ok(Method::cohort(model)),
+            Self::Cohort => (Model::cohort(cohorts().map_err(|why| why.to_string())?), Vec::new()),
+            Self::Scale => Model::scale(scenario, subject, k, None)?,
+            Self::Quick(detail) => Model::quick(scenario, subject, detail)?,
+            Self::Auto => match is_dense.then(cohorts) {
+                Some(Ok(model)) => (Model::cohort(model), Vec::new()),
                 refused if is_large => {
-                    Method::scale(scenario, subject, k, refused.and_then(Result::err))
+                    Model::scale(scenario, subject, k, refused.and_then(Result::err))?
                 }
-                refused => Ok(Method::exact(scenario, subject, refused.and_then(Result::err))),
+                refused => (Model::Exact, reasons(refused.and_then(Result::err))),
             },
-        }
+        };
+        Ok(Method { scenario, subject, choice: self, model, notes })
     }
 }
 
@@ -129,9 +128,12 @@ fn can_follow(scenario: &Scenario, subject: &Subject) -> Result<(), String> {
     Err(format!("{what} are too many for the exact engine: omit --engine exact, or lower the rate"))
 }
 
-/// How the runs of a policy are computed.
+/// A policy in a scenario, and how its runs are computed.
 #[derive(Clone, Debug)]
 pub struct Method<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) subject: &'a Subject,
+    pub(crate) choice: Choice,
     model: Model<'a>,
     /// Why it is not done by cohorts, and what is distorted.
     notes: Vec<String>,
@@ -139,28 +141,27 @@ pub struct Method<'a> {
 
 #[derive(Clone, Debug)]
 enum Model<'a> {
-    Exact(&'a Scenario, &'a Subject),
+    Exact,
     Cohort(Box<cohort::Model<'a>>),
     Scale(Box<ScaleModel>),
 }
 
-impl<'a> Method<'a> {
-    /// By the exact engine, for this reason.
-    pub(crate) fn exact(
-        scenario: &'a Scenario,
-        subject: &'a Subject,
-        why: Option<impl Display>,
-    ) -> Self {
-        let notes = why.iter().map(ToString::to_string).collect();
-        Self { model: Model::Exact(scenario, subject), notes }
-    }
+/// Notes that say why it is not done by cohorts.
+fn reasons(why: Option<Refused>) -> Vec<String> {
+    why.iter().map(ToString::to_string).collect()
+}
 
+impl<'a> Model<'a> {
     fn cohort(model: cohort::Model<'a>) -> Self {
-        Self { model: Model::Cohort(Box::new(model)), notes: Vec::new() }
+        Self::Cohort(Box::new(model))
     }
 
     /// Cohorts cost by the tick, and the exact engine by the call: a scenario with few calls is followed exactly.
-    fn quick(scenario: &'a Scenario, subject: &'a Subject, detail: Detail) -> Result<Self, String> {
+    fn quick(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        detail: Detail,
+    ) -> Result<(Self, Vec<String>), String> {
         let sets = f64::from(scenario.clients.instances) * f64::from(scenario.guards_each());
         let for_guards = match scenario.keeps_state(&subject.policy) {
             true => scale_model::round_up(sets / QUICK_GUARDS),
@@ -171,31 +172,34 @@ impl<'a> Method<'a> {
             return Self::scale(scenario, subject, k, None);
         }
         match cohort::Model::with_longest_tick(scenario, subject, detail.longest_tick()) {
-            Ok(model) if model.cells() <= QUICK_CELLS => Ok(Self::cohort(model)),
+            Ok(model) if model.cells() <= QUICK_CELLS => Ok((Self::cohort(model), Vec::new())),
             refused => Self::scale(scenario, subject, k, refused.err()),
         }
     }
 
+    /// With the notes.
     fn scale(
-        scenario: &'a Scenario,
-        subject: &'a Subject,
+        scenario: &Scenario,
+        subject: &Subject,
         k: u32,
         why: Option<Refused>,
-    ) -> Result<Self, String> {
+    ) -> Result<(Self, Vec<String>), String> {
+        let mut notes = reasons(why);
         if k == 1 {
             can_follow(scenario, subject)?;
-            return Ok(Self::exact(scenario, subject, why));
+            return Ok((Self::Exact, notes));
         }
         let model = ScaleModel::new(scenario, subject, k)?;
-        let notes = why.iter().map(ToString::to_string);
-        let notes = notes.chain(model.distortions().iter().cloned()).collect();
-        Ok(Self { model: Model::Scale(Box::new(model)), notes })
+        notes.extend_from_slice(model.distortions());
+        Ok((Self::Scale(Box::new(model)), notes))
     }
+}
 
+impl Method<'_> {
     /// The engine.
     pub fn engine(&self) -> Engine {
         match &self.model {
-            Model::Exact(..) => Engine::Exact,
+            Model::Exact => Engine::Exact,
             Model::Cohort(_) => Engine::Cohort,
             Model::Scale(model) => Engine::Scale(model.k()),
         }
@@ -204,7 +208,7 @@ impl<'a> Method<'a> {
     /// The work of a run, as the number of calls that the exact engine would follow in the same time.
     pub fn work(&self) -> f64 {
         match &self.model {
-            Model::Exact(scenario, _) => scenario.calls(),
+            Model::Exact => self.scenario.calls(),
             Model::Cohort(model) => model.ticks() as f64 * CALLS_PER_TICK,
             Model::Scale(model) => model.calls(),
         }
@@ -218,46 +222,9 @@ impl<'a> Method<'a> {
     /// Runs it once.
     pub(crate) fn run(&self, seed: u64, watch: &Watch) -> Run {
         match &self.model {
-            Model::Exact(scenario, subject) => exact::run(scenario, subject, seed, watch),
+            Model::Exact => exact::run(self.scenario, self.subject, seed, watch),
             Model::Cohort(model) => model.run(seed, watch),
             Model::Scale(model) => model.run(seed, watch),
-        }
-    }
-}
-
-/// An engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Engine {
-    /// [`exact`].
-    #[default]
-    Exact,
-    /// [`cohort`].
-    Cohort,
-    /// [`exact`], for a [scale model](scale_model) 1:k.
-    Scale(u32),
-}
-
-impl Engine {
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Cohort => "cohort",
-            Self::Scale(_) => "scale",
-        }
-    }
-
-    /// By how much the scenario was divided.
-    pub fn scale(self) -> u32 {
-        if let Self::Scale(k) = self { k } else { 1 }
-    }
-}
-
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scale(k) => write!(f, "exact engine, a scale model 1:{k}"),
-            other => write!(f, "{} engine", other.name()),
         }
     }
 }

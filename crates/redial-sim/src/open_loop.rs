@@ -1,10 +1,9 @@
 //! When calls begin in an open loop, in which no caller waits for an earlier call.
 
 use rand_distr::{Distribution as _, Exp1};
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
-use crate::faults::spike_factor;
-use crate::scenario::{Arrivals, Spike, nearest};
+use crate::scenario::{Arrivals, Spike, nearest, spike_factor};
 use crate::{Scenario, Stream};
 
 /// The number of its stream of random numbers among those of a run.
@@ -35,12 +34,12 @@ impl<'a> OpenLoop<'a> {
     }
 
     /// When the next call begins after one that began now.
-    pub fn next(&mut self, now: Nanos) -> Nanos {
+    pub fn next(&mut self, now: Time) -> Time {
         self.count += 1;
         match self.arrivals {
             // Computed from the start, so that rounding errors do not add up.
             Arrivals::Constant(_) if self.spikes.is_empty() => {
-                nearest(self.count as f64 * 1e9 / self.rate)
+                Time::at(nearest(self.count as f64 * 1e9 / self.rate))
             }
             Arrivals::Constant(_) => self.after(now, 1.0),
             _ => {
@@ -60,18 +59,19 @@ impl<'a> OpenLoop<'a> {
 
     /// When this many calls have begun since `now`. The rate is integrated from one of its edges to the next; between
     /// them it is constant or grows linearly.
-    fn after(&self, now: Nanos, mut calls: f64) -> Nanos {
+    fn after(&self, now: Time, mut calls: f64) -> Time {
+        let after_now = now + Span::from_nanos(1);
         let mut from = now;
         loop {
             let (rate, growth) = self.rate_at(from);
             let edge = self.edges().filter(|edge| *edge > from).min();
-            let Some(edge) = edge else { return (from + nearest(calls / rate)).max(now + 1) };
-            let span = (edge - from) as f64;
+            let Some(edge) = edge else { return (from + nearest(calls / rate)).max(after_now) };
+            let span = (edge - from).as_nanos_f64();
             let until_edge = (rate + growth * span / 2.0) * span;
             if calls < until_edge {
                 // Solves rate·x + growth·x²/2 = calls, in the form without cancellation.
                 let root = (rate * rate + 2.0 * growth * calls).max(0.0).sqrt();
-                return (from + nearest(2.0 * calls / (rate + root))).max(now + 1);
+                return (from + nearest(2.0 * calls / (rate + root))).max(after_now);
             }
             calls -= until_edge;
             from = edge;
@@ -79,17 +79,17 @@ impl<'a> OpenLoop<'a> {
     }
 
     /// Calls per nanosecond, and by how much they grow in a nanosecond.
-    fn rate_at(&self, now: Nanos) -> (f64, f64) {
+    fn rate_at(&self, now: Time) -> (f64, f64) {
         let factor = spike_factor(self.spikes, now) / 1e9;
         let (rate, growth) = self.arrivals.ramp_at(now).unwrap_or((self.rate, 0.0));
         (rate * factor, growth * factor)
     }
 
-    fn edges(&self) -> impl Iterator<Item = Nanos> {
+    fn edges(&self) -> impl Iterator<Item = Time> {
         let ramp = match *self.arrivals {
-            Arrivals::Ramp { duration, .. } => Some(duration),
+            Arrivals::Ramp { duration, .. } => Some(Time::at(duration)),
             _ => None,
         };
-        self.spikes.iter().map(Spike::span).flat_map(|it| [it.start, it.end]).chain(ramp)
+        self.spikes.iter().map(Spike::period).flat_map(|it| [it.start, it.end]).chain(ramp)
     }
 }

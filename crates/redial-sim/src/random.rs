@@ -1,7 +1,7 @@
 use core::convert::Infallible;
 
 use rand_core::TryRng;
-use redial_core::draw;
+use redial_core::{Span, draw};
 
 /// A stream of random numbers, for the distributions of `rand_distr`. It uses the generator of the engine, so that
 /// one seed determines a run on any machine.
@@ -45,6 +45,12 @@ impl Stream {
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + below(self.bits(), high - low + 1)
+    }
+
+    /// A random length of time from `low` to `high`, both included.
+    #[inline]
+    pub fn span_between(&mut self, low: Span, high: Span) -> Span {
+        Span::from_nanos(self.between(low.as_nanos(), high.as_nanos()))
     }
 }
 

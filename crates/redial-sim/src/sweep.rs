@@ -4,13 +4,14 @@
 //! A sweep is a scenario with one or two parameters set to every combination of some values. All cells are read and
 //! validated before the first one runs.
 
-use redial_core::{DurationText, parse_duration};
+use redial_core::Span;
 use serde::Serialize;
 
+use crate::Scenario;
 use crate::measure::{Run, Summary};
-use crate::scenario::{Problem, Set};
-use crate::simulate::{Settings, Watch, turns};
-use crate::{Scenario, Subject};
+use crate::scenario::Set;
+use crate::simulate::{Method, Settings, Watch, turns};
+use redial_policy::Problem;
 
 /// The most cells of a sweep.
 pub const MOST_CELLS: usize = 10_000;
@@ -31,7 +32,7 @@ impl Axis {
     ///
     /// It has another form, or more values than [`MOST_CELLS`].
     pub fn read(text: &str) -> Result<Self, Problem> {
-        let wrong = |why: &str| Problem::new(format!("{text:?} {why}"));
+        let wrong = |why: &str| Problem::whole(format!("{text:?} {why}"));
         let form = "is not PATH=A,B,C or PATH=FROM..TO:STEPS, such as load=0.3..0.9:7";
         let (path, values) = text.split_once('=').ok_or_else(|| wrong(form))?;
         let values = match values.split_once("..") {
@@ -74,9 +75,9 @@ fn between(from: &str, to: &str, steps: u64) -> Option<Vec<String>> {
         // Without the rounding errors of 0.1 + 0.2.
         (0..steps).map(|n| ((at(from, to, n) * 1e9).round() / 1e9).to_string()).collect()
     } else {
-        let (from, to) = (parse_duration(from).ok()?, parse_duration(to).ok()?);
-        let nanos = |n| at(from as f64, to as f64, n).round() as u64;
-        (0..steps).map(|n| DurationText(nanos(n)).to_string()).collect()
+        let (from, to): (Span, Span) = (from.parse().ok()?, to.parse().ok()?);
+        let span = |n| at(from.as_nanos_f64(), to.as_nanos_f64(), n).round();
+        (0..steps).map(|n| Span::from_nanos_f64(span(n)).to_string()).collect()
     };
     let mut values = values;
     values.dedup();
@@ -104,7 +105,7 @@ impl Sweep {
         let rows = y.as_ref().map_or(1, |y| y.values.len());
         let count = x.values.len().saturating_mul(rows);
         if count > MOST_CELLS {
-            return Err(Problem::new(format!(
+            return Err(Problem::whole(format!(
                 "{count} cells are more than the maximum of {MOST_CELLS}: use fewer values"
             )));
         }
@@ -112,7 +113,7 @@ impl Sweep {
         if let Some(y) = &y {
             let first = |axis: &Axis| axis.set(&axis.values[0])?.target(text, sets);
             if first(&x)? == first(y)? {
-                return Err(Problem::new(format!(
+                return Err(Problem::whole(format!(
                     "--sweep {} and --sweep {} vary the same parameter",
                     x.path, y.path
                 )));
@@ -147,25 +148,21 @@ impl Sweep {
         self.cells.iter().map(Scenario::calls).sum()
     }
 
-    /// Runs every cell with its policies: `subjects` has the same number for each cell. All cells use the same
-    /// random numbers, so that only the varied parameters differ. The first run of all cells is made before the
+    /// Runs every cell with its policies: `methods` has those of the first cell, then as many of the second, and so on. All
+    /// cells use the same random numbers, so that only the varied parameters differ. The first run of all cells is made before the
     /// second of any, so that a sweep that is stopped has a complete but coarser map; cells without a run are
     /// `None`. The result is by policy.
     pub fn run(
         &self,
-        subjects: &[Vec<Subject>],
+        methods: &[Method<'_>],
         settings: &Settings,
         watch: &Watch,
     ) -> Vec<Vec<Option<Summary>>> {
-        let policies = subjects.first().map_or(0, Vec::len);
-        let each = self.cells.iter().zip(subjects);
-        let jobs: Vec<_> = each
-            .flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)))
-            .collect();
+        let policies = methods.len() / self.cells.len().max(1);
         // The curves of ten thousand cells would not fit into memory, and are not shown.
         let mut by_policy = vec![Vec::with_capacity(self.cells.len()); policies];
         for (job, summary) in
-            turns(&jobs, settings, watch, Run::without_curves).into_iter().enumerate()
+            turns(methods, settings, watch, Run::without_curves).into_iter().enumerate()
         {
             by_policy[job % policies].push((summary.runs > 0).then_some(summary));
         }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::mem;
 
-use redial_core::Nanos;
+use redial_core::Time;
 
 /// A bucket spans about a millisecond.
 const TICK_BITS: u32 = 20;
@@ -88,9 +88,9 @@ impl Wheel {
 
     /// Adds an event. One whose time has passed is next.
     #[inline]
-    pub fn push(&mut self, at: Nanos, what: u32) {
+    pub fn push(&mut self, at: Time, what: u32) {
         self.len += 1;
-        let at = at.max(self.tick << TICK_BITS);
+        let at = at.as_nanos().max(self.tick << TICK_BITS);
         let tick = at >> TICK_BITS;
         if tick == self.tick {
             self.late.push(Reverse(event(at, what)));
@@ -109,7 +109,7 @@ impl Wheel {
 
     /// Removes the next event.
     #[inline]
-    pub fn pop(&mut self) -> Option<(Nanos, u32)> {
+    pub fn pop(&mut self) -> Option<(Time, u32)> {
         while self.open.is_empty() && self.late.is_empty() {
             self.open_next()?;
         }
@@ -125,7 +125,7 @@ impl Wheel {
         self.len -= 1;
         // Events hold only the low bits of the time; the open bucket has the others.
         let since = ((next >> 32) & ((1 << TICK_BITS) - 1)) + (self.tick << TICK_BITS);
-        Some((since, next as u32))
+        Some((Time::from_nanos(since), next as u32))
     }
 
     fn take_late(&mut self, late: u64) -> u64 {
@@ -179,9 +179,9 @@ impl Wheel {
     }
 }
 
-/// The low 32 bits of the time, which cover a turn, and what happens.
+/// The low 32 bits of the time in nanoseconds, which cover a turn, and what happens.
 #[inline]
-fn event(at: Nanos, what: u32) -> u64 {
+fn event(at: u64, what: u32) -> u64 {
     at << 32 | u64::from(what)
 }
 

@@ -1,8 +1,8 @@
 //! A policy in one line, for people who have not read it.
 
-use redial_core::Policy;
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::Jitter;
+use redial_core::{Policy, Span};
 use redial_sim::report::{milliseconds, percent};
 
 /// What a policy does: "4 attempts · waits of 100 ms to 2 s · full jitter · a budget that successes pay for".
@@ -12,7 +12,7 @@ pub(crate) fn about(policy: &Policy) -> String {
         attempts => format!("{attempts} attempts"),
     };
     let backoff = policy.backoff();
-    let ms = |nanos: u64| milliseconds(nanos as f64 / 1e6);
+    let ms = |span: Span| milliseconds(span.as_millis_f64());
     let (first, last) = (backoff.ceiling(1), backoff.ceiling(policy.attempts() - 1));
     let waits = if first == last {
         format!("waits of {}", ms(first))

@@ -23,10 +23,16 @@ mod review;
 mod security;
 mod server;
 mod token;
+#[cfg(feature = "typescript")]
+mod typescript;
 
 pub use app::App;
 pub use demo::{Demo, DemoError, DemoFault};
 pub use hosts::check_host;
-pub use live::{Live, Moment, Sample, State, Stopped, Upstream, UpstreamSample, Verdict};
+pub use live::{
+    Live, LiveState, Moment, Sample, Stopped, StormVerdict, UpstreamSample, UpstreamState,
+};
 pub use server::{BindError, Listen, Web};
 pub use token::Token;
+#[cfg(feature = "typescript")]
+pub use typescript::typescript;

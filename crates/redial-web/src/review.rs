@@ -10,6 +10,7 @@ pub(crate) const MOST_BYTES: usize = 64_000;
 
 /// A finding, or a problem that keeps the text from being read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Remark {
     /// The rule; `None` for a problem.
     pub(crate) rule: Option<&'static str>,

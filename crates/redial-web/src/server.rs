@@ -155,10 +155,10 @@ async fn read_body(request: Request, next: Next) -> Response {
 
 fn router(app: Arc<App>) -> Router {
     let api = Router::new()
-        .merge(demo::routes())
+        .merge(demo::routes(app.demo.clone()))
         .merge(exercise::routes())
         .merge(hello::routes())
-        .merge(live::routes())
+        .merge(live::routes(app.live.clone(), app.demo.clone()))
         .merge(playground::routes())
         .merge(policies::routes())
         .merge(queue::routes())

@@ -3,8 +3,9 @@
 //!
 //! `cargo run -p redial --example storm --features metrics,reqwest -- --policy naive --port 9000`
 //!
-//! It prints where it is; without `--port` it takes a free one. `GET /metrics` has the metrics, and `POST /phase/NAME`
-//! changes what happens:
+//! It prints where it is; without `--port` it takes a free one. `GET /metrics` has the metrics. `POST /users/COUNT` sends that
+//! many users at once and returns when all of them are done, for tests with `--rate 0`. `POST /phase/NAME` changes what
+//! happens:
 //!
 //! - `normal`: the backend answers, and each user asks once;
 //! - `outage`: the backend answers 503. With `--policy naive` (three attempts and no budget) the shop makes a storm of it,
@@ -32,6 +33,7 @@ use redial::telemetry::{Meter, ServerMeter, buckets, publish};
 use redial::{Draft, Policy, Retry};
 use reqwest::Client;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -74,7 +76,7 @@ fn options() -> Result<Options, Failure> {
         match name.as_str() {
             "--policy" => options.policy = policy(&value)?,
             "--phase" => options.phase.set(&value).ok_or(USAGE)?,
-            "--rate" => options.rate = value.parse::<u32>()?.clamp(1, 1000),
+            "--rate" => options.rate = value.parse::<u32>()?.min(1000),
             "--port" => options.port = value.parse()?,
             _ => return Err(USAGE.into()),
         }
@@ -112,45 +114,57 @@ async fn stock(State(phase): State<Phase>) -> StatusCode {
     }
 }
 
-async fn metrics(State((_, exporter)): State<(Phase, PrometheusHandle)>) -> String {
+async fn metrics(State(exporter): State<PrometheusHandle>) -> String {
     publish();
     exporter.render()
 }
 
 async fn set_phase(
-    State((phase, _)): State<(Phase, PrometheusHandle)>,
+    State(users): State<Users>,
     Path(name): Path<String>,
 ) -> Result<String, (StatusCode, String)> {
     let known = || (StatusCode::NOT_FOUND, format!("there are {}\n", PHASES.join(", ")));
-    phase.set(&name).ok_or_else(known)?;
+    users.phase.set(&name).ok_or_else(known)?;
     Ok(format!("{name}\n"))
 }
 
-/// Users come at an even pace, each with one request. A gateway that retries says so, as gateways do.
-async fn users(shop: String, phase: Phase, rate: u32) {
-    let client = Client::new();
-    let mut ticks = interval(Duration::from_secs(1) / (rate * ATTEMPTS));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for tick in 0_u32.. {
-        ticks.tick().await;
-        let (attempts, due) = match phase.name() {
-            "surge" => (1, true),
-            "layered" => (ATTEMPTS, tick % ATTEMPTS == 0),
-            _ => (1, tick % ATTEMPTS == 0),
-        };
-        if due {
-            tokio::spawn(ask(client.clone(), shop.clone(), attempts));
-        }
-    }
+async fn send_users(State(users): State<Users>, Path(count): Path<u32>) {
+    (0..count).map(|_| users.ask()).collect::<JoinSet<()>>().join_all().await;
 }
 
-async fn ask(client: Client, shop: String, attempts: u32) {
-    for attempt in 1..=attempts {
-        let request = client.get(&shop).header(names::ATTEMPT, attempt);
-        if request.send().await.is_ok_and(|answer| answer.status().is_success()) {
-            return;
+#[derive(Clone)]
+struct Users {
+    client: Client,
+    shop: String,
+    phase: Phase,
+}
+
+impl Users {
+    /// Users come at an even pace, each with one request.
+    async fn come(self, rate: u32) {
+        let mut ticks = interval(Duration::from_secs(1) / (rate * ATTEMPTS));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        for tick in 0_u32.. {
+            ticks.tick().await;
+            if tick % ATTEMPTS == 0 || self.phase.name() == "surge" {
+                tokio::spawn(self.ask());
+            }
         }
-        sleep(Duration::from_millis(20)).await;
+    }
+
+    /// The request of one user. A gateway that retries says so, as gateways do.
+    fn ask(&self) -> impl Future<Output = ()> + use<> {
+        let Self { client, shop, phase } = self.clone();
+        let attempts = if phase.name() == "layered" { ATTEMPTS } else { 1 };
+        async move {
+            for attempt in 1..=attempts {
+                let request = client.get(&shop).header(names::ATTEMPT, attempt);
+                if request.send().await.is_ok_and(|answer| answer.status().is_success()) {
+                    return;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
     }
 }
 
@@ -181,16 +195,21 @@ async fn main() -> Result<(), Failure> {
     let shop = Router::new().route("/order", get(order)).with_state(shop);
     let shop = serve(shop.layer(DeadlineLayer::new().meter(ServerMeter::new("shop"))), 0).await?
         + "/order";
+    let users = Users { client: Client::new(), shop, phase: phase.clone() };
     let admin = Router::new()
-        .route("/metrics", get(metrics))
         .route("/phase/{name}", post(set_phase))
-        .with_state((phase.clone(), exporter));
+        .route("/users/{count}", post(send_users))
+        .with_state(users.clone())
+        .route("/metrics", get(metrics))
+        .with_state(exporter);
     let admin = serve(admin, port).await?;
     println!(
         "{}: {admin}/metrics, and POST {admin}/phase/NAME ({})",
         phase.name(),
         PHASES.join(", ")
     );
-    users(shop, phase, rate).await;
-    Ok(())
+    if rate > 0 {
+        users.come(rate).await;
+    }
+    std::future::pending().await
 }

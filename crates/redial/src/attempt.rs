@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redial_core::decide::Failure;
-use redial_core::{Call, NEVER, Nanos, Permit};
+use redial_core::{Call, Deadline, Permit, Time, TimeLimit};
 
 use crate::entropy;
 
@@ -10,9 +10,9 @@ use crate::entropy;
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     pub(crate) number: u32,
-    pub(crate) started: Nanos,
-    pub(crate) expires: Nanos,
-    pub(crate) deadline: Nanos,
+    pub(crate) started: Time,
+    pub(crate) expires: Deadline,
+    pub(crate) deadline: Deadline,
     pub(crate) key: Option<Key>,
     pub(crate) previous: Option<Failure>,
 }
@@ -37,18 +37,17 @@ impl Attempt {
     /// How long this attempt may take: its own timeout or what is left of the deadline, whichever is
     /// less. The async runner enforces it; a blocking operation has to pass it on to its socket.
     pub fn timeout(&self) -> Option<Duration> {
-        until(self.started, self.expires)
+        self.left().duration()
     }
 
-    /// The same in nanoseconds, however long.
-    #[cfg(feature = "http-client")]
-    pub(crate) fn left(&self) -> Nanos {
-        self.expires.saturating_sub(self.started)
+    /// The same for a request that carries it.
+    pub(crate) fn left(&self) -> TimeLimit {
+        self.expires.left(self.started)
     }
 
     /// What was left of the deadline when the attempt started.
     pub fn remaining(&self) -> Option<Duration> {
-        until(self.started, self.deadline)
+        self.deadline.left(self.started).duration()
     }
 
     /// The idempotency key: the same on every attempt of a call.
@@ -61,10 +60,6 @@ impl Attempt {
     pub fn previous(&self) -> Option<Failure> {
         self.previous
     }
-}
-
-fn until(from: Nanos, to: Nanos) -> Option<Duration> {
-    (to != NEVER).then(|| Duration::from_nanos(to.saturating_sub(from)))
 }
 
 /// An idempotency key. Prints as a UUID.

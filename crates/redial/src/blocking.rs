@@ -4,8 +4,8 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use redial_core::Nanos;
 use redial_core::decide::Classifier;
+use redial_core::{Span, Time};
 
 use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Monotonic};
@@ -131,8 +131,8 @@ fn inside<T>(current: Option<Current>, op: impl FnOnce() -> T) -> T {
 }
 
 #[cold]
-fn pause(until: Nanos, token: Option<&CancelToken>) {
-    let wait = Duration::from_nanos(until.saturating_sub(Monotonic::now()));
+fn pause(until: Time, token: Option<&CancelToken>) {
+    let wait = (until - Monotonic::now()).into();
     match token {
         Some(token) => token.wait(wait),
         #[allow(clippy::disallowed_methods, reason = "there is no token that could wake it")]
@@ -172,7 +172,7 @@ fn await_turn<C, E>(
         && let Some(until) = session.ask(&waker, cause)?
     {
         // A waker that was woken in the meantime makes this return at once.
-        thread::park_timeout(Duration::from_nanos(until.saturating_sub(Monotonic::now())));
+        thread::park_timeout(until.left(Monotonic::now()).cap(Span::MAX).into());
     }
     Ok(())
 }

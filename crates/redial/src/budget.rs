@@ -8,11 +8,13 @@ use std::thread;
 
 use redial_core::admit::budget::{Account, Budget, WindowBudget};
 use redial_core::decide::Class;
+#[cfg(feature = "fleet")]
+use redial_core::fleet::Role;
 use redial_core::{Invalid, Policy, Preset};
 
 use crate::clock::{Ambient, Clock};
 #[cfg(feature = "fleet")]
-use crate::fleet::Membership;
+use crate::fleet::{Fleet, Membership};
 use crate::thread_state::stripe;
 
 /// A retry budget for code that does not run its calls with a [`Retry`](crate::Retry), alone or together with `Retry`s.
@@ -72,14 +74,8 @@ impl RetryBudget {
         })
     }
 
-    #[cfg(feature = "fleet")]
-    pub(crate) fn of_fleet(membership: Membership) -> Self {
-        let account = membership.guards().account();
-        Self { account, membership: Some(Arc::new(membership)) }
-    }
-
     /// The policy that validates the budget.
-    pub(crate) fn policy(budget: WindowBudget) -> Result<Policy, Invalid> {
+    fn policy(budget: WindowBudget) -> Result<Policy, Invalid> {
         Preset::Standard01.draft().budget(Budget::Window(budget)).build()
     }
 
@@ -90,7 +86,7 @@ impl RetryBudget {
 
     /// Pays for a retry. If it returns false, do not send the retry.
     ///
-    /// The budget of a [fleet](crate::fleet) leases its retries from Redis, in the background. Its first withdrawal after
+    /// The budget of a fleet leases its retries from Redis, in the background. Its first withdrawal after
     /// a while may return false and request the lease for the next ones.
     #[must_use = "a retry must not be sent if this returns false"]
     pub fn try_withdraw(&self) -> bool {
@@ -104,6 +100,21 @@ impl RetryBudget {
 
     pub(crate) fn account(&self) -> &Account {
         &self.account
+    }
+}
+
+#[cfg(feature = "fleet")]
+impl Fleet {
+    /// The fleet's budget for code that does not run its calls with a [`Retry`](crate::Retry). All instances should
+    /// configure it alike; if they do not, the strictest value of each field applies.
+    ///
+    /// # Errors
+    ///
+    /// A field of `budget` is out of range.
+    pub fn budget(&self, budget: WindowBudget) -> Result<RetryBudget, Invalid> {
+        let membership = self.join(&RetryBudget::policy(budget)?, Role::Member)?;
+        let account = membership.guards().account();
+        Ok(RetryBudget { account, membership: Some(Arc::new(membership)) })
     }
 }
 

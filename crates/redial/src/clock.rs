@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 use std::time::{Duration, Instant};
 
-use redial_core::Nanos;
+use redial_core::{Deadline, Time};
 
 /// Zero of the engine's time. It lies before the start of the process, because a paused tokio clock may
 /// be earlier than the first call.
@@ -20,17 +20,17 @@ pub(crate) fn epoch() -> Instant {
     })
 }
 
-/// The time that passed when the clock went backwards. Out of line, because a branch that is not taken costs
+/// The time that passed when the clock went backwards: none. Out of line, because a branch that is not taken costs
 /// less than a conditional move.
 #[cold]
 #[inline(never)]
-pub(crate) fn backwards() -> Nanos {
-    0
+pub(crate) fn backwards<T: Default>() -> T {
+    T::default()
 }
 
-/// Any instant, however far away.
-pub(crate) fn far_nanos_at(instant: Instant) -> Nanos {
-    redial_core::nanos(instant.saturating_duration_since(epoch()))
+/// The deadline at any instant, however far away.
+pub(crate) fn deadline_at(instant: Instant) -> Deadline {
+    Time::at(instant.saturating_duration_since(epoch()).into()).into()
 }
 
 /// The calendar time, for the dates of other machines.
@@ -47,16 +47,18 @@ pub(crate) trait Clock {
     fn read() -> Instant;
 
     #[inline(always)]
-    fn now() -> Nanos {
+    fn now() -> Time {
         Self::since(epoch())
     }
 
     /// The same for callers that hold a copy of the epoch: finding it is part of the cost of a call.
     #[inline(always)]
-    fn since(epoch: Instant) -> Nanos {
+    fn since(epoch: Instant) -> Time {
         match Self::read().checked_duration_since(epoch) {
             // A clock is never so far from the epoch that this could overflow.
-            Some(time) => time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos()),
+            Some(time) => {
+                Time::from_nanos(time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos()))
+            }
             None => backwards(),
         }
     }
@@ -98,7 +100,7 @@ impl Clock for Tokio {
 #[cfg(feature = "tokio")]
 impl Tokio {
     /// `None` when it lies beyond what the clock can express.
-    pub(crate) fn instant(at: Nanos) -> Option<tokio::time::Instant> {
-        epoch().checked_add(Duration::from_nanos(at)).map(tokio::time::Instant::from_std)
+    pub(crate) fn instant(at: Time) -> Option<tokio::time::Instant> {
+        epoch().checked_add(at.since_zero().into()).map(tokio::time::Instant::from_std)
     }
 }

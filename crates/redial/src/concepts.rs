@@ -1,4 +1,4 @@
-//! The pages of the book that carry code, so that their code runs.
+//! The three questions inside every retry. The other pages of the book are in `docs/`; their code runs with the tests.
 
 #[doc = include_str!("../docs/decide.md")]
 pub mod decide {}
@@ -9,32 +9,36 @@ pub mod schedule {}
 #[doc = include_str!("../docs/admit.md")]
 pub mod admit {}
 
-#[doc = include_str!("../docs/policy.md")]
-pub mod policy {}
+/// Pages that are tested and not rendered: they link to each other as files.
+#[cfg(doctest)]
+mod tested {
+    #[doc = include_str!("../docs/using.md")]
+    mod using {}
 
-#[doc = include_str!("../docs/using.md")]
-pub mod using {}
+    #[cfg(feature = "serde")]
+    #[doc = include_str!("../docs/policy.md")]
+    mod policy {}
 
-#[cfg(all(feature = "reqwest-middleware", feature = "tonic"))]
-#[doc = include_str!("../docs/http-clients.md")]
-pub mod http_clients {}
+    #[cfg(all(feature = "reqwest-middleware", feature = "tonic"))]
+    #[doc = include_str!("../docs/http-clients.md")]
+    mod http_clients {}
 
-#[cfg(feature = "idempotency")]
-#[doc = include_str!("../docs/http-servers.md")]
-pub mod http_servers {}
+    #[cfg(feature = "idempotency")]
+    #[doc = include_str!("../docs/http-servers.md")]
+    mod http_servers {}
 
-#[cfg(feature = "redis")]
-#[doc = include_str!("../docs/idempotency.md")]
-pub mod idempotency {}
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../docs/idempotency.md")]
+    mod idempotency {}
 
-#[cfg(feature = "fleet")]
-#[doc = include_str!("../docs/fleet-budgets.md")]
-pub mod fleet_budgets {}
+    #[cfg(feature = "fleet")]
+    #[doc = include_str!("../docs/fleet-budgets.md")]
+    mod fleet_budgets {}
 
-#[cfg(all(doctest, feature = "metrics", feature = "idempotency", feature = "http-client"))]
-#[doc = include_str!("../docs/seeing-a-storm.md")]
-mod seeing_a_storm {}
+    #[cfg(all(feature = "metrics", feature = "idempotency", feature = "http-client"))]
+    #[doc = include_str!("../docs/seeing-a-storm.md")]
+    mod seeing_a_storm {}
 
-#[cfg(all(doctest, feature = "idempotency", feature = "reqwest"))]
-#[doc = include_str!("../README.md")]
-mod readme {}
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+}

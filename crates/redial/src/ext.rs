@@ -1,7 +1,8 @@
 #[cfg(feature = "tokio")]
 use std::future::Future;
 
-use redial_core::decide::Classifier;
+use redial_core::decide::cause::Plain;
+use redial_core::decide::{Classifier, RetryIf};
 
 use crate::error::Error;
 use crate::retry::Retry;
@@ -54,3 +55,22 @@ pub trait RetryableBlocking<T, E>: FnMut() -> Result<T, E> + Sized {
 }
 
 impl<T, E, F: FnMut() -> Result<T, E>> RetryableBlocking<T, E> for F {}
+
+/// A [`Retry`] whose predicate is a function pointer, so that a struct can name its type.
+///
+/// ```
+/// use redial::decide::cause::Dynamic;
+/// use redial::{Policy, Retry, RetryFn};
+///
+/// struct Scores {
+///     retry: RetryFn<anyhow::Error, Dynamic>, // `RetryFn<E>` for an `E` that is a `std::error::Error`
+/// }
+///
+/// fn is_transient(error: &anyhow::Error) -> bool {
+///     error.is::<std::io::Error>()
+/// }
+///
+/// let retry = Retry::new(Policy::standard()).retry_if(is_transient as fn(&_) -> _);
+/// let scores = Scores { retry };
+/// ```
+pub type RetryFn<E, Kind = Plain> = Retry<RetryIf<fn(&E) -> bool, Kind>>;

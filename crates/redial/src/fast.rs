@@ -9,23 +9,31 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use redial_core::{Call, Nanos};
 #[cfg(feature = "tokio")]
-use redial_core::{Context, NEVER};
+use redial_core::Context;
+use redial_core::{Call, Deadline, Time};
 
 use crate::attempt::Attempt;
 use crate::clock::{Clock, backwards};
 use crate::inbound::Inbound;
-use crate::retry::Retry;
+use crate::retry::{FastPath, Retry};
 use crate::session::Session;
 #[cfg(feature = "tokio")]
 use crate::session::limited;
 use crate::{Stripe, thread_state};
 
+impl<C> Retry<C> {
+    /// Admits the first attempt of a call on the fast path, if it is open.
+    #[inline(always)]
+    pub(crate) fn fast_attempt<K: Clock>(&self, now: Time) -> Option<FastAttempt<&Arc<Stripe>, K>> {
+        if self.is_keyed() { None } else { FastAttempt::admit(self, now, self.latest()) }
+    }
+}
+
 /// A first attempt in flight that holds no permit. Dropping it abandons it.
 pub(crate) struct FastAttempt<M: Borrow<Arc<Stripe>>, K: Clock> {
-    started: Nanos,
-    latest: Nanos,
+    started: Time,
+    latest: Deadline,
     /// Where the attempt is counted as in flight, if its calls are metered. `None` once it has ended.
     meter: Option<M>,
     clock: PhantomData<fn() -> K>,
@@ -34,12 +42,12 @@ pub(crate) struct FastAttempt<M: Borrow<Arc<Stripe>>, K: Clock> {
 impl<'r, K: Clock> FastAttempt<&'r Arc<Stripe>, K> {
     /// Admits the first attempt of a call without a key that has to end by `latest`.
     #[inline(always)]
-    pub(crate) fn admit<C>(retry: &'r Retry<C>, now: Nanos, latest: Nanos) -> Option<Self> {
-        let meter = retry.fast_meter()?;
+    pub(crate) fn admit<C>(retry: &'r Retry<C>, now: Time, latest: Deadline) -> Option<Self> {
+        let FastPath::Open(meter) = retry.fast_path() else { return None };
         // The counters of the fast path are those of calls that serve no retry of a caller.
         let inherited =
             meter.is_some() && thread_state::is_serving() && Inbound::current().is_retry();
-        if inherited || now >= latest || !retry.guards().pass(thread_state::stripe, now) {
+        if inherited || latest.is_over(now) || !retry.guards().pass(thread_state::stripe, now) {
             return None;
         }
         if let Some(stripe) = meter {
@@ -67,15 +75,15 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
     /// When a hedge beside the attempt is due.
     #[cfg(feature = "tokio")]
     #[inline]
-    pub(crate) fn hedge_at(&self, cx: &Context<'_>) -> Nanos {
-        Call::resume(cx.policy, self.started, self.latest).0.hedge_at(cx, self.started)
+    pub(crate) fn hedge_at(&self, cx: &Context<'_>) -> Deadline {
+        Call::resume(cx.policy, self.started, self.latest).0.hedge_at(cx, self.started).into()
     }
 
     /// When the attempt is cut off or, if others can be `beside` it, a hedge is due.
     #[cfg(feature = "tokio")]
-    pub(crate) fn until<C>(&self, retry: &Retry<C>, beside: bool) -> Nanos {
-        let hedge_at = if beside { self.hedge_at(&limited(retry, 0, None)) } else { NEVER };
-        self.attempt(retry).expires.min(hedge_at)
+    pub(crate) fn until<C>(&self, retry: &Retry<C>, beside: bool) -> Deadline {
+        let expires = self.attempt(retry).expires;
+        if beside { expires.min(self.hedge_at(&limited(retry, None, None))) } else { expires }
     }
 
     #[inline(always)]
@@ -86,9 +94,9 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
             return;
         };
         let stripe: &Stripe = meter.borrow();
-        let taken = retry.now::<K>().checked_sub(started).unwrap_or_else(backwards);
+        let taken = retry.now::<K>().checked_since(started).unwrap_or_else(backwards);
         stripe.answer_fast(taken);
-        if let Some(to) = guards.passed(started, || started.saturating_add(taken)) {
+        if let Some(to) = guards.passed(started, || started + taken) {
             stripe.move_breaker(to);
         }
     }
@@ -106,7 +114,7 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> Drop for FastAttempt<M, K> {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             let stripe: &Stripe = meter.borrow();
-            stripe.drop_fast(K::now().saturating_sub(self.started));
+            stripe.drop_fast(K::now() - self.started);
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use redial_core::decide::Classifier;
 
 use crate::attempt::Attempt;
 use crate::clock::Tokio;
-use crate::race::{Next, Race};
+use crate::inside::inside;
+use crate::race::{Next, Race, Racer};
 use crate::retry::Retry;
-use crate::run::{Inside, inside};
 use crate::session::{Session, Step, judge};
 
 impl<C> Retry<C> {
@@ -43,23 +42,6 @@ impl<C> Retry<C> {
                     }
                 }
             }
-        }
-    }
-}
-
-enum Racer<'a, F, H> {
-    /// Where it was first polled.
-    Slow(Pin<&'a mut F>),
-    Hedge(Pin<Box<Inside<H>>>),
-}
-
-impl<F: Future, H: Future<Output = F::Output>> Future for Racer<'_, F, H> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        match &mut *self {
-            Self::Slow(attempt) => attempt.as_mut().poll(cx),
-            Self::Hedge(attempt) => attempt.as_mut().poll(cx),
         }
     }
 }

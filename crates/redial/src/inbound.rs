@@ -1,22 +1,23 @@
 //! A service that retries should know whether its own caller still waits, and whether that caller is retrying
 //! itself. The inbound request carries both. They are kept with the task that serves it: set around every poll,
-//! read by every [`Retry`](crate::Retry).
+//! read by every [`Retry`](crate::Retry). A thread-local and not a task-local of tokio's: one word per thread tells whether
+//! there is anything to read, and `Retry` needs no parameter for it. Spawned tasks have to pass it on.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use redial_core::{NEVER, Nanos, Stop};
+use redial_core::{Deadline, Stop};
 
 use crate::clock::{self, Ambient, Clock};
 use crate::thread_state;
 
 /// The deadline and the attempt number of the request that is being served.
 ///
-/// The [`DeadlineLayer`](crate::http::server::DeadlineLayer) reads them from the request. A task that the
-/// handler spawns does not inherit them: pass them on with [`scope`](Self::scope).
+/// The `DeadlineLayer` reads them from the request. A task that the
+/// handler spawns does not inherit them: pass them on with `Inbound::scope`.
 #[derive(Clone, Copy, Debug)]
 pub struct Inbound {
-    pub(crate) deadline: Nanos,
+    pub(crate) deadline: Deadline,
     attempt: u32,
     /// Why an outgoing call gave up, if the layers above should stop retrying too.
     pub(crate) stop: Option<Stop>,
@@ -31,10 +32,10 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    const NONE: Self = Self { deadline: NEVER, attempt: 1, stop: None };
+    const NONE: Self = Self { deadline: Deadline::NONE, attempt: 1, stop: None };
 
     #[cfg(feature = "http-server")]
-    pub(crate) fn new(deadline: Nanos, attempt: u32) -> Self {
+    pub(crate) fn new(deadline: Deadline, attempt: u32) -> Self {
         Self { deadline, attempt, stop: None }
     }
 
@@ -43,9 +44,18 @@ impl Inbound {
         CURRENT.get()
     }
 
+    /// That of a request: the extension stays with a request that a layer spawns, which the task does not.
+    #[cfg(feature = "http-server")]
+    #[inline]
+    pub(crate) fn of(extensions: &http::Extensions) -> Self {
+        let current = Self::current();
+        let earlier = |own: &Self| Self { deadline: own.deadline.min(current.deadline), ..*own };
+        extensions.get().map_or(current, earlier)
+    }
+
     /// With this deadline, for requests that do not arrive over HTTP.
     pub fn by(deadline: Instant) -> Self {
-        Self { deadline: clock::far_nanos_at(deadline), ..Self::NONE }
+        Self { deadline: clock::deadline_at(deadline), ..Self::NONE }
     }
 
     /// With this attempt number of the caller; 1 is the first.
@@ -56,8 +66,7 @@ impl Inbound {
 
     /// How long the caller still waits; `None` if it did not say.
     pub fn remaining(self) -> Option<Duration> {
-        let left = || Duration::from_nanos(self.deadline.saturating_sub(Ambient::now()));
-        (self.deadline != NEVER).then(left)
+        self.deadline.time().map(|end| (end - Ambient::now()).into())
     }
 
     /// The attempt number of the caller; 1 is the first.

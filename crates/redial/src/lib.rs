@@ -24,7 +24,7 @@
 //! - Say what is safe: a request that may have reached the server is repeated only after
 //!   [`idempotent`](Retry::idempotent), [`keyed`](Retry::keyed) or [`conditional`](Retry::conditional).
 //! - Change the policy: [`Policy::edit`] and [`Draft::build`].
-//! - Run: [`run`](Retry::run) on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
+//! - Run: `Retry::run` on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
 //!   [`until`](Retry::until) to poll.
 //! - The default, [`Policy::standard`], retries as much as succeeds, sends another attempt beside one that a later call has
 //!   overtaken, if repeating is safe, and holds calls back from a destination that answers nothing:
@@ -82,37 +82,66 @@
 //! [`decide`], [`schedule`] and [`admit`] are the three questions inside every retry; the pages are in
 //! [`concepts`].
 
-mod attempt;
+// In the order in which a call meets them. A request becomes one:
+#[cfg(feature = "http")]
+pub mod http;
+
+// What users configure and clone:
+mod retry;
+
+mod shared;
+
+mod observers;
+
+mod park;
+
+// The call itself:
+mod ext;
+
+#[cfg(feature = "tokio")]
+mod run;
+
 mod blocking;
+
+mod fast;
+
+#[cfg(feature = "tokio")]
+mod hedge;
+
+#[cfg(feature = "tokio")]
+mod race;
+
+mod session;
+
+mod attempt;
+
+mod error;
+
+// What it reads, and what counts it:
+mod inbound;
+
+#[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
+pub mod telemetry;
+
+// Budgets that are shared:
 mod budget;
+
+#[cfg(feature = "fleet")]
+pub mod fleet;
+
+#[cfg(any(feature = "fleet", feature = "redis"))]
+mod link;
+
+// What all of them need:
 mod clock;
 pub mod concepts;
 mod entropy;
-mod error;
-mod ext;
-mod fast;
-#[cfg(feature = "fleet")]
-pub mod fleet;
 #[cfg(feature = "tokio")]
-mod hedge;
-#[cfg(feature = "http")]
-pub mod http;
-mod inbound;
-#[cfg(any(feature = "fleet", feature = "redis"))]
-mod link;
-mod observers;
-mod park;
-#[cfg(feature = "tokio")]
-mod race;
-mod retry;
-#[cfg(feature = "tokio")]
-mod run;
-mod session;
-mod shared;
-#[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
-pub mod telemetry;
+mod inside;
 pub mod testing;
 mod thread_state;
+#[cfg(feature = "tokio")]
+mod timer;
 #[cfg(not(feature = "metrics"))]
 mod unmetered;
 #[cfg(not(feature = "otel"))]
@@ -128,7 +157,8 @@ use unmetered::Stripe;
 use untraced as spans;
 
 pub use redial_core::{
-    CallInfo, Draft, Event, Invalid, Observer, Policy, Preset, Rate, Stop, WorstCase,
+    CallInfo, Draft, Event, Invalid, Observer, Policy, Preset, Rate, Span, Stop, TimeLimit,
+    WorstCase,
 };
 
 pub use attempt::{Attempt, Key};
@@ -137,7 +167,7 @@ pub use budget::RetryBudget;
 pub use error::Error;
 #[cfg(feature = "tokio")]
 pub use ext::Retryable;
-pub use ext::RetryableBlocking;
+pub use ext::{RetryFn, RetryableBlocking};
 #[cfg(feature = "fleet")]
 pub use fleet::Fleet;
 pub use inbound::Inbound;
@@ -147,8 +177,8 @@ pub use retry::Retry;
 /// Is a failure transient, and is the request safe to repeat?
 pub mod decide {
     pub use redial_core::decide::{
-        Causes, Class, Classifier, Classify, DynError, Failure, Judge, Outcome, Reach, RetryIf,
-        RetryOn, Safety, Typed, Until, cause,
+        Causes, Class, Classifier, Classify, DynError, Failure, Judge, Outcome, PollUntil, Reach,
+        RetryIf, RetryOn, Safety, Typed, cause,
     };
 }
 

@@ -6,22 +6,40 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use redial_core::{NEVER, Nanos};
+use redial_core::Deadline;
 
 use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::retry::Retry;
-use crate::run::within;
 use crate::session::Session;
 use crate::thread_state::drop_attempt;
+use crate::timer::within;
 
 pub(crate) struct Race<F> {
     /// In the order of the permits that the session has put aside: oldest first.
     in_flight: Vec<F>,
-    /// Whether hedges may be requested. Not after a failure, which is followed by a wait; the next race hedges again.
+    /// Whether hedges may be requested. Not after a failure, which is followed by a wait.
     hedging: bool,
     /// When the next one is.
-    hedge_at: Nanos,
+    hedge_at: Deadline,
+}
+
+/// One of the attempts of a race.
+pub(crate) enum Racer<S, H> {
+    /// Where it was first polled.
+    Slow(S),
+    Hedge(Pin<Box<H>>),
+}
+
+impl<S: Future + Unpin, H: Future<Output = S::Output>> Future for Racer<S, H> {
+    type Output = S::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<S::Output> {
+        match &mut *self {
+            Self::Slow(attempt) => Pin::new(attempt).poll(cx),
+            Self::Hedge(attempt) => attempt.as_mut().poll(cx),
+        }
+    }
 }
 
 /// What happens next in a race.
@@ -33,7 +51,7 @@ pub(crate) enum Next<T> {
 
 impl<F: Future + Unpin> Race<F> {
     pub(crate) fn new() -> Self {
-        Self { in_flight: Vec::new(), hedging: true, hedge_at: NEVER }
+        Self { in_flight: Vec::new(), hedging: true, hedge_at: Deadline::NONE }
     }
 
     /// Adds the attempt that the session admitted last.
@@ -44,19 +62,13 @@ impl<F: Future + Unpin> Race<F> {
     ) {
         let most = session.retry().policy().hedge().map_or(0, |rule| rule.most as usize);
         let may = self.hedging && self.in_flight.len() < most;
-        self.hedge_at = if may { session.hedge_at() } else { NEVER };
+        self.hedge_at = if may { session.hedge_at() } else { Deadline::NONE };
         session.put_aside();
         self.in_flight.push(attempt);
     }
 
-    /// A new race begins, after a wait.
-    #[cfg(feature = "http-client")]
-    pub(crate) fn allow_hedging(&mut self) {
-        self.hedging = true;
-    }
-
     pub(crate) fn stop_hedging(&mut self) {
-        (self.hedging, self.hedge_at) = (false, NEVER);
+        (self.hedging, self.hedge_at) = (false, Deadline::NONE);
     }
 
     /// Requests an attempt beside those in flight.
@@ -64,7 +76,7 @@ impl<F: Future + Unpin> Race<F> {
         &mut self,
         session: &mut Session<R, C, Tokio>,
     ) -> Option<Attempt> {
-        session.hedge().map_err(|again| self.hedge_at = again).ok()
+        session.hedge().map_err(|again| self.hedge_at = again.into()).ok()
     }
 
     pub(crate) async fn next<R: Borrow<Retry<C>>, C>(
@@ -74,7 +86,7 @@ impl<F: Future + Unpin> Race<F> {
         let hedge_at = self.hedge_at;
         let first_to_expire = session.others().iter().map(|permit| permit.expires).enumerate();
         let (expired, expires) =
-            first_to_expire.min_by_key(|(_, expires)| *expires).unwrap_or((0, NEVER));
+            first_to_expire.min_by_key(|(_, expires)| *expires).unwrap_or_default();
         let ended = within(poll_fn(|cx| self.poll_attempts(cx)), hedge_at.min(expires)).await;
         let (place, output) = match ended {
             Some((place, output)) => (place, Some(output)),

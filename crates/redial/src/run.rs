@@ -1,19 +1,19 @@
-use std::future::{Future, Pending, pending};
+use std::future::{Future, Pending};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use redial_core::Time;
 use redial_core::decide::Classifier;
-use redial_core::{NEVER, Nanos};
-use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
+use crate::inside::{Inside, during};
 use crate::retry::Retry;
 use crate::session::{Judged, Session, Step, judge};
-use crate::spans::Current;
+use crate::timer::{Within, sleep};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -111,8 +111,8 @@ impl<C> Retry<C> {
             let call = Apart { call: self.drive_session(now, &mut op) };
             return call.await.map_err(Error::adapt::<T, C>);
         };
-        let judged = {
-            let (first, mut start) = op.start(fast.attempt(self));
+        let (session, step, cause) = {
+            let (first, start) = op.start(fast.attempt(self));
             let mut first = pin!(first);
             let until = || fast.until(self, start.is_some());
             let judged = match Within::new(first.as_mut(), until).await {
@@ -125,18 +125,25 @@ impl<C> Retry<C> {
                     judged => Some(judged),
                 },
             };
-            if let Some(start) = &mut start {
-                let call = self.rest(fast.hand_over(self), judged, first, start);
-                return Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>);
-            }
-            judged.unwrap_or_else(|| judge(self, None))
+            let (mut session, mut cause) = (fast.hand_over(self), None);
+            let step = match (judged, start) {
+                (None, Some(start)) if !session.is_expired() => {
+                    let call = self.race(&mut session, first, start, &mut cause);
+                    Box::pin(Apart { call }).await
+                }
+                (judged, _) => {
+                    session.settle(judged.unwrap_or_else(|| judge(self, None)), &mut cause)
+                }
+            };
+            // The attempt is dropped before the wait.
+            (session, step, cause)
         };
-        let call = self.failed(fast.hand_over(self), judged, &mut op);
+        let call = self.retry(session, step, cause, &mut op);
         Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>)
     }
 
     /// The same for an attempt that does not take the fast path.
-    async fn drive_session<T, E, O>(&self, now: Nanos, op: &mut O) -> Result<T, Error<E>>
+    async fn drive_session<T, E, O>(&self, now: Time, op: &mut O) -> Result<T, Error<E>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
@@ -146,48 +153,6 @@ impl<C> Retry<C> {
             Step::Return(answer) => answer,
             step => Box::pin(self.retry(session, step, cause, op)).await,
         }
-    }
-
-    /// Everything after a first attempt that failed. `None` is one that is pending: a hedge beside it is due, or it is cut off.
-    async fn rest<T, E, F, Fut>(
-        &self,
-        mut session: Session<&Self, C, Tokio>,
-        judged: Option<Judged<T, E>>,
-        first: Pin<&mut F>,
-        mut start: impl FnMut(Attempt) -> Fut,
-    ) -> Result<T, Error<E>>
-    where
-        F: Future<Output = Result<T, E>>,
-        Fut: Future<Output = Result<T, E>>,
-        C: Classifier<T, E>,
-    {
-        let mut cause = None;
-        let step = match judged {
-            None if !session.is_expired() => {
-                self.race(&mut session, first, &mut start, &mut cause).await
-            }
-            judged => {
-                let judged = judged.unwrap_or_else(|| judge(self, None));
-                session.settle(judged, &mut cause)
-            }
-        };
-        self.retry(session, step, cause, &mut Plain(start)).await
-    }
-
-    /// Everything after a first attempt that failed and that no others could be beside.
-    async fn failed<T, E, O>(
-        &self,
-        mut session: Session<&Self, C, Tokio>,
-        judged: Judged<T, E>,
-        op: &mut O,
-    ) -> Result<T, Error<E>>
-    where
-        O: Operation<Output = Result<T, E>>,
-        C: Classifier<T, E>,
-    {
-        let mut cause = None;
-        let step = session.settle(judged, &mut cause);
-        self.retry(session, step, cause, op).await
     }
 
     /// Everything after an attempt.
@@ -227,7 +192,7 @@ impl<C> Retry<C> {
             Err(error) => return Step::Return(Err(error)),
             Ok(attempt) => during(session.current().as_ref(), || op.start(attempt)),
         };
-        let mut op = pin!(Inside { op, current: session.current() });
+        let mut op = pin!(Inside::new(op, session.current()));
         let until = || session.until(start.is_some());
         match (Within::new(op.as_mut(), until).await, start) {
             (None, Some(start)) if !session.is_expired() => {
@@ -284,45 +249,11 @@ impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, 
     }
 }
 
-/// Starts an attempt inside its span, and keeps it there.
-#[inline(always)]
-pub(crate) fn inside<F>(current: Option<Current>, start: impl FnOnce() -> F) -> Inside<F> {
-    let op = during(current.as_ref(), start);
-    Inside { op, current }
-}
-
-#[inline(always)]
-fn during<T>(current: Option<&Current>, work: impl FnOnce() -> T) -> T {
-    match current {
-        Some(current) => current.during(work),
-        None => work(),
-    }
-}
-
-pin_project! {
-    /// An attempt whose span is current in every poll, if it has one.
-    pub(crate) struct Inside<F> {
-        #[pin]
-        op: F,
-        current: Option<Current>,
-    }
-}
-
-impl<F: Future> Future for Inside<F> {
-    type Output = F::Output;
-
-    #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        during(this.current.as_ref(), || this.op.poll(cx))
-    }
-}
-
 pin_project! {
     /// A part of a call that most calls do not have. It is polled out of line, so that the others stay small.
-    struct Apart<F> {
+    pub(crate) struct Apart<F> {
         #[pin]
-        call: F,
+        pub(crate) call: F,
     }
 }
 
@@ -333,62 +264,5 @@ impl<F: Future> Future for Apart<F> {
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         self.project().call.poll(cx)
-    }
-}
-
-/// Tokio's own timer; `None` for a time beyond what its clock can express.
-#[inline(always)]
-pub(crate) fn timer(at: Nanos) -> Option<Sleep> {
-    (at != NEVER).then(|| Tokio::instant(at)).flatten().map(sleep_until)
-}
-
-pub(crate) async fn sleep(until: Nanos) {
-    within(pending::<()>(), until).await;
-}
-
-/// `None` when time runs out first.
-#[inline]
-pub(crate) fn within<F: Future>(op: F, expires: Nanos) -> Within<F, impl Fn() -> Nanos> {
-    Within::new(op, move || expires)
-}
-
-pin_project! {
-    /// An attempt and its timeout. `expires` is called when the attempt is first pending, so that one that is ready
-    /// at once never needs it.
-    pub(crate) struct Within<F, X> {
-        #[pin]
-        op: F,
-        expires: X,
-        #[pin]
-        timer: Option<Sleep>,
-    }
-}
-
-impl<F: Future, X: Fn() -> Nanos> Within<F, X> {
-    #[inline(always)]
-    fn new(op: F, expires: X) -> Self {
-        Self { op, expires, timer: None }
-    }
-}
-
-impl<F: Future, X: Fn() -> Nanos> Future for Within<F, X> {
-    type Output = Option<F::Output>;
-
-    #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
-        let mut this = self.project();
-        if let Poll::Ready(output) = this.op.poll(cx) {
-            return Poll::Ready(Some(output));
-        }
-        if this.timer.is_none() {
-            this.timer.set(timer((this.expires)()));
-        }
-        match this.timer.as_pin_mut() {
-            Some(timer) => {
-                ready!(timer.poll(cx));
-                Poll::Ready(None)
-            }
-            None => Poll::Pending,
-        }
     }
 }

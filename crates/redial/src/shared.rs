@@ -53,7 +53,7 @@ impl Shared {
             BudgetSource::Fleet(membership) => Arc::clone(membership.guards()),
             budget => Arc::new(budget.new_guards(&policy)),
         };
-        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory_nanos()));
+        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory_span()));
         Self { policy, off, budget, guards, scopes }
     }
 

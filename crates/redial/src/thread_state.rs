@@ -3,6 +3,7 @@
 //! thread-local access tells either.
 
 use std::cell::Cell;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Set while the thread polls a request that carried a deadline or an attempt number.
@@ -44,10 +45,10 @@ pub(crate) fn set_serving(serving: bool) {
 /// The number of a call: the thread's number and a count of its calls. Unique for the first 2^24 threads and 2^40
 /// calls of each.
 #[cold]
-pub(crate) fn new_call_number() -> u64 {
+pub(crate) fn new_call_number() -> Option<NonZeroU64> {
     let numbered = CALLS_NUMBERED.get().wrapping_add(1);
     CALLS_NUMBERED.set(numbered);
-    (stripe() as u64) << 40 | numbered & ((1 << 40) - 1)
+    NonZeroU64::new((stripe() as u64) << 40 | numbered & ((1 << 40) - 1))
 }
 
 // Set while an attempt is dropped because its time is up.

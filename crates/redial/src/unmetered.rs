@@ -1,7 +1,7 @@
 //! Stands in for the counters of a meter when the feature `metrics` is off. It has no value, so the branches
 //! that use it compile to nothing.
 
-use redial_core::Nanos;
+use redial_core::Span;
 use redial_core::admit::BreakerState;
 
 pub(crate) enum Stripe {}
@@ -11,11 +11,11 @@ impl Stripe {
         match *self {}
     }
 
-    pub(crate) fn answer_fast(&self, _taken: Nanos) {
+    pub(crate) fn answer_fast(&self, _taken: Span) {
         match *self {}
     }
 
-    pub(crate) fn drop_fast(&self, _taken: Nanos) {
+    pub(crate) fn drop_fast(&self, _taken: Span) {
         match *self {}
     }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use redial_core::decide::Outcome;
-use redial_core::{Nanos, Permit, Stop};
+use redial_core::{Permit, Stop, Time};
 
 /// Not a unit struct, so that it is made by `default` as the real one is.
 #[derive(Clone, Copy, Default)]
@@ -37,13 +37,13 @@ impl Trace {
     pub(crate) fn sent(&mut self, _: &Permit) {}
 
     #[cfg(feature = "http-client")]
-    pub(crate) fn resent(&mut self, _number: u32, _now: Nanos) {}
+    pub(crate) fn resent(&mut self, _number: u32, _now: Time) {}
 
     #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, _number: u32, _status: u16) {}
 
     #[inline(always)]
-    pub(crate) fn ended(&mut self, _number: u32, _: &Outcome, _now: Nanos) {}
+    pub(crate) fn ended(&mut self, _number: u32, _: &Outcome, _now: Time) {}
 
     #[inline(always)]
     pub(crate) fn abandoned(&mut self, _number: u32) {}

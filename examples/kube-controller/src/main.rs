@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let left = queue.drain().await;
     running.await?;
     let stats = pool.stats();
-    println!("{} done, retries {:?}, not done: {left:?}", stats.done, stats.retries);
+    println!("{} done, retries {:?}, not done: {left:?}", stats.done, stats.work.retries);
     Ok(())
 }
 

@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cargo::cannot_start;
+use crate::cargo::{cannot_start, find_program};
 use crate::private::{Folder, make_folder};
-use crate::setup::find_program;
 use pipe::Pipe;
 pub use tab::{Scheme, Tab};
 

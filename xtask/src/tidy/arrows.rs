@@ -1,5 +1,5 @@
 //! A core that depends on its adapters cannot be used without them. Cargo only rejects cycles, so the
-//! direction of each dependency between our crates is written here.
+//! direction of each dependency between our crates is written here. Inside of a crate, `circles.rs` checks.
 
 use serde_json::Value;
 

@@ -3,19 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use super::rust::{self, Mod};
+use super::source_file::SourceFile;
 use super::tree::folder;
 use super::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     let roots = tree.with_extension("rs").filter(|(path, _)| is_root(tree, path));
-    let mut open: Vec<Module> = roots
-        .map(|(path, _)| Module { path: path.to_owned(), children: folder(path).to_owned() })
-        .collect();
-    while let Some(module) = open.pop() {
-        if reached.insert(module.path.clone()) {
-            open.extend(module.files(tree));
+    let mut open: Vec<SourceFile> = roots.map(|(path, _)| SourceFile::root(path)).collect();
+    while let Some(file) = open.pop() {
+        if reached.insert(file.path.clone()) {
+            let modules = file.read(tree).modules;
+            open.extend(modules.iter().filter_map(|module| file.module(tree, module)));
         }
     }
     let dead = tree.with_extension("rs").filter(|(path, _)| !reached.contains(*path));
@@ -25,43 +24,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         Finding::new(path, 1, message.to_owned())
     })
     .collect()
-}
-
-/// A file of a crate.
-struct Module {
-    path: String,
-    /// The folder in which its `mod`s look for files.
-    children: String,
-}
-
-impl Module {
-    /// The files that its `mod` declarations lead to.
-    fn files(&self, tree: &Tree) -> Vec<Self> {
-        let mut files = Vec::new();
-        // The inline modules around the current line, with the column where each closes.
-        let mut inside: Vec<(usize, &str)> = Vec::new();
-        for line in tree.get(&self.path).unwrap_or_default().lines() {
-            let column = rust::indent(line);
-            if line.trim_start() == "}" && inside.last().is_some_and(|(open, _)| *open == column) {
-                inside.pop();
-            }
-            match Mod::read(line) {
-                Some(Mod::Inline(name)) => inside.push((column, name)),
-                Some(Mod::File(name)) => {
-                    let names = inside.iter().map(|(_, name)| *name).chain([name]);
-                    let parts: Vec<&str> =
-                        [self.children.as_str()].into_iter().chain(names).collect();
-                    // The workspace's own folder is the empty path, which would leave a slash in front.
-                    let stem = parts.join("/").trim_start_matches('/').to_owned();
-                    let candidates = [format!("{stem}.rs"), format!("{stem}/mod.rs")];
-                    let found = candidates.into_iter().find(|path| tree.get(path).is_some());
-                    files.extend(found.map(|path| Self { path, children: stem }));
-                }
-                None => {}
-            }
-        }
-        files
-    }
 }
 
 /// Whether the file is the root of a cargo target.

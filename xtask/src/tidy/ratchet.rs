@@ -13,33 +13,68 @@ pub(super) const PATH: &str = "xtask/ratchet.txt";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Item {
     pub(super) path: String,
-    /// A function, or `None` for the whole file. Functions of the same name in a file share an entry.
-    function: Option<String>,
+    counted: Counted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Counted {
+    /// The lines of the whole file.
+    Lines,
+    /// The lines of a function. Those of the same name in a file share an entry.
+    Function(String),
+    /// The modules at the top of a crate that are in circles. The path is that of its root.
+    Circles,
+    /// The files that have a public type of this name, which stands in the place of the path.
+    Types,
+    /// The constants of a file whose name says nothing.
+    Constants,
+    /// The values of a file that have a second meaning.
+    Sentinels,
 }
 
 impl Item {
     pub(super) fn file(path: &str) -> Self {
-        Self { path: path.to_owned(), function: None }
+        Self { path: path.to_owned(), counted: Counted::Lines }
     }
 
     pub(super) fn function(path: &str, name: &str) -> Self {
-        Self { path: path.to_owned(), function: Some(name.to_owned()) }
+        Self { path: path.to_owned(), counted: Counted::Function(name.to_owned()) }
+    }
+
+    pub(super) fn circles(path: &str) -> Self {
+        Self { path: path.to_owned(), counted: Counted::Circles }
+    }
+
+    pub(super) fn types(name: &str) -> Self {
+        Self { path: name.to_owned(), counted: Counted::Types }
+    }
+
+    pub(super) fn constants(path: &str) -> Self {
+        Self { path: path.to_owned(), counted: Counted::Constants }
+    }
+
+    pub(super) fn sentinels(path: &str) -> Self {
+        Self { path: path.to_owned(), counted: Counted::Sentinels }
     }
 
     /// Its name in messages.
     pub(super) fn what(&self) -> String {
-        match &self.function {
-            Some(name) => format!("fn {name}"),
-            None => "this file".to_owned(),
+        match &self.counted {
+            Counted::Function(name) => format!("fn {name}"),
+            _ => "this file".to_owned(),
         }
     }
 }
 
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.function {
-            Some(name) => write!(f, "{} fn {name}", self.path),
-            None => write!(f, "{} lines", self.path),
+        match &self.counted {
+            Counted::Lines => write!(f, "{} lines", self.path),
+            Counted::Function(name) => write!(f, "{} fn {name}", self.path),
+            Counted::Circles => write!(f, "{} circles", self.path),
+            Counted::Types => write!(f, "{} types", self.path),
+            Counted::Constants => write!(f, "{} constants", self.path),
+            Counted::Sentinels => write!(f, "{} sentinels", self.path),
         }
     }
 }
@@ -70,7 +105,8 @@ impl Ratchet {
             let Some((item, allowed)) = entry.filter(|(item, _)| !entries.contains_key(item))
             else {
                 let message = format!(
-                    "`{text}`: invalid or duplicate entry; write `path lines N` or `path fn NAME N`, once"
+                    "`{text}`: invalid or duplicate entry; write `path lines N`, `path fn NAME N`, \
+                     `path circles N`, `path constants N`, `path sentinels N` or `NAME types N`, once"
                 );
                 findings.push(Finding::new(PATH, line, message));
                 continue;
@@ -106,6 +142,10 @@ fn read_entry(text: &str) -> Option<(Item, usize)> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
         [path, "lines", number] => Some((Item::file(path), number.parse().ok()?)),
+        [path, "circles", number] => Some((Item::circles(path), number.parse().ok()?)),
+        [path, "sentinels", number] => Some((Item::sentinels(path), number.parse().ok()?)),
+        [path, "constants", number] => Some((Item::constants(path), number.parse().ok()?)),
+        [name, "types", number] => Some((Item::types(name), number.parse().ok()?)),
         [path, "fn", name, number] => Some((Item::function(path, name), number.parse().ok()?)),
         _ => None,
     }

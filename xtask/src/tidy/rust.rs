@@ -1,5 +1,5 @@
 //! Rust, read line by line. The code is formatted by rustfmt, so indentation shows where an item ends, and a
-//! declaration starts its line. That is enough for every check, without a parser that has to follow the language.
+//! declaration starts its line. That is enough for these checks; `paths.rs` reads what they cannot.
 
 /// A line's leading spaces.
 pub(super) fn indent(line: &str) -> usize {
@@ -21,25 +21,19 @@ pub(super) fn function(line: &str) -> Option<&str> {
     }
 }
 
-/// A `mod` declaration that starts on this line.
-#[derive(Debug)]
-pub(super) enum Mod<'a> {
-    /// `mod name;`
-    File(&'a str),
-    /// `mod name {`
-    Inline(&'a str),
+/// The name of the constant that is declared on this line.
+pub(super) fn constant(line: &str) -> Option<&str> {
+    let item = without_visibility(line.trim_start());
+    let rest = item.strip_prefix("const ").or_else(|| item.strip_prefix("static "))?;
+    let name = identifier(rest);
+    rest[name.len()..].starts_with(':').then_some(name)
 }
 
-impl<'a> Mod<'a> {
-    pub(super) fn read(line: &'a str) -> Option<Self> {
-        let rest = without_visibility(line.trim_start()).strip_prefix("mod ")?;
-        let name = identifier(rest);
-        match rest.strip_prefix(name)?.trim_start().chars().next()? {
-            ';' => Some(Self::File(name)),
-            '{' if !rest.trim_end().ends_with('}') => Some(Self::Inline(name)),
-            _ => None,
-        }
-    }
+/// The name of the type or trait that this line makes public to other crates, if its module is public too.
+pub(super) fn public_type(line: &str) -> Option<&str> {
+    let item = line.trim_start().strip_prefix("pub ")?;
+    let kinds = ["struct ", "enum ", "trait ", "type "];
+    kinds.iter().find_map(|kind| item.strip_prefix(kind)).map(identifier)
 }
 
 /// The comment on this line, from its slashes on; empty without one.

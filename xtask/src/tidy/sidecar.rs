@@ -3,8 +3,8 @@
 use super::{Finding, Tree};
 
 const FOLDER: &str = "crates/redial-proxy/src/";
-/// The one file with background work.
-const TEND: &str = "tend.rs";
+/// The one file that repeats anything.
+const HEALTH_CHECKS: &str = "health_checks.rs";
 
 const OF_THE_ENGINE: &[&str] = &[
     "backoff",
@@ -27,8 +27,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                     format!("`{word}` in the sidecar: that is the business of `redial`'s layers");
                 findings.push(Finding::new(path, index + 1, message));
             }
-            if line.contains("interval(") && !path.ends_with(TEND) {
-                let message = format!("`interval` in the sidecar: background work is in {TEND}");
+            if line.contains("interval(") && !path.ends_with(HEALTH_CHECKS) {
+                let message = format!("`interval` in the sidecar: only {HEALTH_CHECKS} has one");
                 findings.push(Finding::new(path, index + 1, message));
             }
         }

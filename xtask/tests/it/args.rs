@@ -18,13 +18,16 @@ fn each_command_is_known() {
     assert_eq!(check("features"), Ok(Command::Features));
     assert_eq!(check("web"), Ok(Command::Web));
     assert_eq!(check("ci"), Ok(Command::Ci));
-    assert_eq!(check("test"), Ok(Command::Test { extra: words("") }));
+    assert_eq!(check("test"), Ok(Command::Test { busy: false, extra: words("") }));
+    assert_eq!(check("test --busy"), Ok(Command::Test { busy: true, extra: words("") }));
     assert_eq!(check("bench"), Ok(Command::Bench { args: words("") }));
 }
 
 #[test]
 fn arguments_are_passed_on() {
-    assert_eq!(check("test -- a -- --b"), Ok(Command::Test { extra: words("a -- --b") }));
+    let test = |busy| Ok(Command::Test { busy, extra: words("a -- --b") });
+    assert_eq!(check("test -- a -- --b"), test(false));
+    assert_eq!(check("test --busy -- a -- --b"), test(true));
     assert_eq!(check("bench call --quick"), Ok(Command::Bench { args: words("call --quick") }));
 }
 
@@ -54,13 +57,14 @@ fn a_proof_has_a_seed_and_rounds() {
     assert_eq!(check("prove proxy"), proxy(None, MINUTES));
     assert_eq!(check("prove proxy --seed 7 --minutes 2"), proxy(Some(7), 2));
     assert_eq!(check("prove fleet"), Ok(Command::Prove(Proof::Fleet)));
+    assert_eq!(check("prove fuzz"), Ok(Command::Prove(Proof::Fuzz)));
 }
 
 #[test]
 fn a_wrong_proof_is_named() {
     let wrong = |line: &str, message: &str| assert_eq!(check(line), Err(message.to_owned()));
-    wrong("prove", "`prove` needs the name of a proof; the proofs are: queue, fleet, proxy");
-    wrong("prove all", "unknown proof `all`; the proofs are: queue, fleet, proxy");
+    wrong("prove", "`prove` needs the name of a proof; the proofs are: queue, fleet, proxy, fuzz");
+    wrong("prove all", "unknown proof `all`; the proofs are: queue, fleet, proxy, fuzz");
     wrong("prove fleet 3", "unexpected argument `3`: `prove fleet` takes none");
     wrong("prove queue --seed", "`--seed` needs a number");
     wrong("prove queue --seed x", "`--seed x`: not a number");

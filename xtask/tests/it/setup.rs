@@ -1,6 +1,7 @@
 //! The message about programs that are missing.
 
-use xtask::setup::{TOOLS, explain, find_program};
+use xtask::cargo::find_program;
+use xtask::setup::{TOOLS, explain};
 
 #[test]
 fn a_program_is_found() {

@@ -64,7 +64,7 @@ fn a_package_with_a_licence_we_refuse() {
 }
 
 #[test]
-fn licence_expressions() {
+fn licence_expressions_are_evaluated() {
     let accepted = [
         "MIT",
         "MIT OR Apache-2.0",

@@ -1,20 +1,20 @@
 //! The scenario that shows the harm of each rule, the number that measures it, and the fix.
 
 use redial_core::admit::budget::Budget;
-use redial_core::{MS, Nanos, Policy, SECOND};
+use redial_core::{Policy, Span, TimeLimit};
 use redial_policy::Found;
 use redial_policy::file::Setting;
 use redial_policy::rules::admit::per_second;
 use redial_policy::rules::{Rule, admit, decide, fleet, schedule, time};
 use redial_sim::Subject;
+use redial_sim::measure::Metric;
 use redial_sim::scenario::Set;
 
 /// A scenario that shows the harm of some rules.
 pub(super) struct Evidence {
     pub(super) rules: &'static [&'static Rule],
     pub(super) scenario: &'static str,
-    /// The name of the number in the reports of `redial sim`.
-    pub(super) measure: &'static str,
+    pub(super) measure: Metric,
     /// The number in words.
     pub(super) measure_text: &'static str,
     /// What removes the harm.
@@ -63,7 +63,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&schedule::NO_JITTER, &schedule::PARTIAL_JITTER],
         scenario: "blip-synchronised",
-        measure: "served_peak_ratio",
+        measure: Metric::ServedPeakRatio,
         measure_text: "share of the callers that hit the backend in the same 50 ms after a blip",
         remedy: Remedy::Policy,
         // Callers without earlier calls have earned no retry budget.
@@ -71,15 +71,15 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         excluded: |_| None,
         parameters: |found, _| {
             // The outage ends before the first retry arrives.
-            let wait = found.policy.backoff().range(1, 0).lo;
-            set("outage.duration", &format!("{}ms", (wait / 2 / MS).clamp(1, 200)))
+            let wait = found.policy.backoff().range(1, Span::ZERO).lo;
+            set("outage.duration", &format!("{}ms", (wait / 2).as_millis().clamp(1, 200)))
         },
         size: Size::Callers,
     },
     Evidence {
         rules: &[&admit::NO_BUDGET],
         scenario: "payments",
-        measure: "peak_ratio",
+        measure: Metric::PeakRatio,
         measure_text: PEAK,
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -90,7 +90,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&admit::MULTIPLIER_ABOVE_TARGET],
         scenario: "payments",
-        measure: "retries",
+        measure: Metric::Retries,
         measure_text: "retries in 40 s, of which the backend is down for 10 s",
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -101,7 +101,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&schedule::TOO_MANY_ATTEMPTS],
         scenario: "payments",
-        measure: "peak_ratio",
+        measure: Metric::PeakRatio,
         measure_text: PEAK,
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -112,7 +112,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&admit::FLOOR_EXCEEDS_SHARE],
         scenario: "payments",
-        measure: "peak_ratio",
+        measure: Metric::PeakRatio,
         measure_text: PEAK,
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -123,7 +123,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&schedule::HINT_IGNORED],
         scenario: "rate-limited",
-        measure: "goodput_lost",
+        measure: Metric::GoodputLost,
         measure_text: "share of the calls that fail with a server that bans a client for 30 s after five early retries",
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -134,7 +134,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&decide::UNSAFE_WITHOUT_KEY, &decide::RETRIES_500_UNSAFE],
         scenario: "lost-replies",
-        measure: "duplicates",
+        measure: Metric::Duplicates,
         measure_text: "writes done twice in a minute of 500 a second, of which one reply in a hundred is lost",
         remedy: Remedy::Setting("with idempotency keys"),
         prepare: as_it_is,
@@ -151,7 +151,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&time::NO_TIMEOUT, &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE],
         scenario: "lost-replies",
-        measure: "goodput_lost",
+        measure: Metric::GoodputLost,
         measure_text: "share of the calls that fail when one reply in a hundred is lost",
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -162,7 +162,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&time::SLOWER_THAN_SLO],
         scenario: "pause",
-        measure: "p99_ms",
+        measure: Metric::P99Ms,
         measure_text: "p99 of successful calls, in ms, when the backend stalls for 3 s",
         remedy: Remedy::Policy,
         prepare: as_it_is,
@@ -173,17 +173,17 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&fleet::UNBOUNDED_QUEUE],
         scenario: "pause",
-        measure: "goodput_lost",
+        measure: Metric::GoodputLost,
         measure_text: "share of the calls that fail after the backend has stalled for 3 s",
         remedy: Remedy::Setting("with a queue that is served in half of an attempt's timeout"),
         prepare: as_it_is,
         excluded: |subject| {
-            let waits = timeout(&subject.policy) >= 3 * SECOND;
+            let waits = timeout(&subject.policy) >= Span::from_secs(3).into();
             waits
                 .then_some("a caller that waits longer than the stall loses nothing with any queue")
         },
         parameters: |found, is_fixed| {
-            let room = (timeout(&found.policy) / 2 / MS).clamp(1, 1500);
+            let room = (timeout(&found.policy).cap(Span::from_secs(3)) / 2).as_millis().max(1);
             set("backend.queue", &if is_fixed { room } else { 1_000_000 }.to_string())
         },
         size: Size::Any,
@@ -191,7 +191,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
     Evidence {
         rules: &[&fleet::LAYERED_RETRIES],
         scenario: "layers",
-        measure: "amplification",
+        measure: Metric::Amplification,
         measure_text: "requests at the lowest service for one call that fails",
         remedy: Remedy::Setting("when only one layer retries"),
         prepare: as_it_is,
@@ -210,8 +210,8 @@ fn as_it_is(policy: &Policy) -> Option<Policy> {
 }
 
 /// How long a caller waits for a response.
-fn timeout(policy: &Policy) -> Nanos {
-    policy.attempt_timeout_nanos().min(policy.deadline_nanos())
+fn timeout(policy: &Policy) -> TimeLimit {
+    policy.attempt_timeout_limit().min(policy.deadline_limit())
 }
 
 fn set(path: &str, value: &str) -> Vec<Set> {

@@ -1,25 +1,61 @@
 //! Findings in the style of a compiler: the message, the place, the line with a mark under it, and what to write instead.
 
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, Write};
 
-use annotate_snippets::renderer::Renderer;
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Snippet};
-use redial_policy::{Cursor, Position, Problem, Severity, Span, excerpt};
+use annotate_snippets::{Group, Level};
+use redial_policy::Severity;
 
 use super::report::{Located, Report};
-use crate::terminal::Terminal;
-use crate::text::sanitise;
+use crate::problem::{HELP_COLUMNS, Output, problem, shown};
 
-/// Prints findings to standard output and problems to standard error.
+/// Prints findings to standard output and problems to standard error. Findings that differ only in their place are printed
+/// once.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let output = Output::of(&io::stdout());
-    for located in report.open() {
-        writeln!(out, "{}\n", finding(report, located, &output))?;
+    for (located, others) in alike(report) {
+        writeln!(out, "{}\n", finding(report, located, &others, &output))?;
     }
     out.flush()?;
     problems(report)?;
     writeln!(out, "{}", summary(report))
+}
+
+/// The first of the findings that differ only in their place, with the others.
+fn alike(report: &Report) -> Vec<(&Located, Vec<&Located>)> {
+    let mut all: Vec<(&Located, Vec<&Located>)> = Vec::new();
+    let mut known: HashMap<_, usize> = HashMap::new();
+    for located in report.open() {
+        let finding = &located.finding;
+        // Some messages start with the path of the field.
+        let (path, message) = finding.message.split_once(": ").unwrap_or(("", &finding.message));
+        let message = if path.contains(' ') { finding.message.as_str() } else { message };
+        let simulated = located.simulated.as_ref().map(ToString::to_string);
+        let key = (finding.rule.name, finding.severity.name(), message, &finding.help, simulated);
+        match known.entry(key) {
+            Entry::Occupied(first) => all[*first.get()].1.push(located),
+            Entry::Vacant(new) => {
+                new.insert(all.len());
+                all.push((located, Vec::new()));
+            }
+        }
+    }
+    all
+}
+
+/// The most places of equal findings that are listed.
+const MOST_PLACES: usize = 3;
+
+/// `and at 14 other places: a.yaml:12, b.yaml:3, …`
+fn places(report: &Report, others: &[&Located]) -> String {
+    let place = |it: &&Located| format!("{}:{}", report.source(it).name(), it.position.line);
+    let listed = others.iter().take(MOST_PLACES).map(place).collect::<Vec<_>>().join(", ");
+    let more = if others.len() > MOST_PLACES { ", …" } else { "" };
+    match others.len() {
+        1 => format!("found at another place too: {listed}"),
+        count => format!("found at {count} other places too: {listed}{more}"),
+    }
 }
 
 /// Prints the problems to standard error.
@@ -33,45 +69,9 @@ pub(crate) fn problems(report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// A problem with its place, for an error message.
-pub(crate) fn plain_problem(name: &str, text: &str, wrong: &Problem) -> String {
-    let position = wrong.span.map(|span| Cursor::new(text).go(span));
-    problem(name, text, wrong, position, &Output::plain())
-}
-
 /// A finding with its place, for an error message.
 pub(super) fn plain_finding(report: &Report, located: &Located) -> String {
-    finding(report, located, &Output::plain())
-}
-
-/// The colours and the width of what is printed.
-struct Output {
-    renderer: Renderer,
-    /// `None` if lines may have any length.
-    terminal: Option<Terminal>,
-}
-
-/// The columns before the text of a help, with a line number of three digits: `    = help: `.
-const HELP_COLUMNS: usize = 14;
-
-impl Output {
-    fn of(stream: &(impl AsFd + IsTerminal)) -> Self {
-        let terminal = Terminal::of(stream);
-        let renderer = if terminal.has_colours { Renderer::styled() } else { Renderer::plain() };
-        let renderer =
-            if terminal.is_bounded { renderer.term_width(terminal.width) } else { renderer };
-        Self { renderer, terminal: Some(terminal) }
-    }
-
-    fn plain() -> Self {
-        Self { renderer: Renderer::plain(), terminal: None }
-    }
-
-    /// A text on one line or more, without characters that a terminal obeys.
-    fn text(&self, before: usize, text: &str) -> String {
-        let text = sanitise(text);
-        self.terminal.map_or_else(|| text.clone(), |terminal| terminal.wrap_after(before, &text))
-    }
+    finding(report, located, &[], &Output::plain())
 }
 
 fn level(severity: Severity) -> Level<'static> {
@@ -82,7 +82,7 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-fn finding(report: &Report, located: &Located, output: &Output) -> String {
+fn finding(report: &Report, located: &Located, others: &[&Located], output: &Output) -> String {
     let finding = &located.finding;
     let source = report.source(located);
     // `warning[no-budget]: `
@@ -92,6 +92,10 @@ fn finding(report: &Report, located: &Located, output: &Output) -> String {
     let mut group = Group::with_title(title.id(finding.rule.name));
     group = shown(group, source.name(), source.text(), finding.place.span, located.position);
     group = group.element(Level::HELP.message(output.text(HELP_COLUMNS, &finding.help)));
+    if !others.is_empty() {
+        let text = output.text(HELP_COLUMNS, &places(report, others));
+        group = group.element(Level::NOTE.message(text));
+    }
     if let Some(simulated) = &located.simulated {
         let title = simulated.title();
         let before = HELP_COLUMNS + title.len() - "help".len();
@@ -99,52 +103,6 @@ fn finding(report: &Report, located: &Located, output: &Output) -> String {
         group = group.element(Level::NOTE.with_name(title).message(text));
     }
     output.renderer.render(&[group])
-}
-
-fn problem(
-    name: &str,
-    text: &str,
-    problem: &Problem,
-    position: Option<Position>,
-    output: &Output,
-) -> String {
-    let title = Level::ERROR.primary_title(output.text("error: ".len(), &problem.message));
-    let mut group = Group::with_title(title);
-    group = match (problem.span, position) {
-        (Some(_), Some(position)) if problem.is_secret => group.element(origin(name, position)),
-        (Some(span), Some(position)) => shown(group, name, text, span, position),
-        _ => group.element(Origin::path(sanitise(name))),
-    };
-    if let Some(help) = &problem.help {
-        group = group.element(Level::HELP.message(output.text(HELP_COLUMNS, help)));
-    }
-    output.renderer.render(&[group])
-}
-
-/// The most characters of a line that are shown on either side of a mark.
-const NEAR: usize = 240;
-
-/// Adds the line, or the part of a long line near the mark.
-fn shown<'a>(
-    group: Group<'a>,
-    name: &str,
-    text: &'a str,
-    span: Span,
-    position: Position,
-) -> Group<'a> {
-    let (line, marked) = excerpt(text, span, NEAR);
-    let snippet = Snippet::source(line).line_start(position.line);
-    // The renderer counts columns from the start of the excerpt.
-    let is_whole = line[..marked.start].chars().count() + 1 == position.column;
-    let snippet = snippet.annotation(AnnotationKind::Primary.span(marked));
-    if is_whole {
-        return group.element(snippet.path(sanitise(name)));
-    }
-    group.element(origin(name, position)).element(snippet)
-}
-
-fn origin<'a>(name: &str, position: Position) -> Origin<'a> {
-    Origin::path(sanitise(name)).line(position.line).char_column(position.column)
 }
 
 /// `1 problem, 2 errors, 1 warning in 3 files; 14 policies`

@@ -72,7 +72,7 @@ pub(super) fn rules() -> Value {
             "about": rule.about,
             "origin": rule.origin,
             "scenario": evidence.map(|evidence| evidence.scenario),
-            "measure": evidence.map(|evidence| evidence.measure),
+            "measure": evidence.map(|evidence| evidence.measure.name()),
         })
     });
     rules.collect()

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use redial_core::{Nanos, Rate, parse_duration};
+use redial_core::{Rate, Span};
 use redial_policy::file::{Layer, Setting};
 use redial_policy::rules::{self, Rule};
 use redial_policy::{Format, Found, Severity};
@@ -90,7 +90,7 @@ pub(crate) struct Args {
 struct SettingArgs {
     /// The longest wait that users are promised
     #[arg(long, value_name = "TIME", value_parser = time)]
-    slo: Option<Nanos>,
+    slo: Option<Span>,
     /// Number of processes that make these calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
@@ -108,7 +108,7 @@ struct SettingArgs {
     layers: Vec<u32>,
     /// Resolution of the clients' timers
     #[arg(long, value_name = "TIME", value_parser = time)]
-    timer: Option<Nanos>,
+    timer: Option<Span>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -124,7 +124,17 @@ enum Form {
 }
 
 pub(crate) fn formats() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
+    named(|_| true)
+}
+
+/// The formats that policies can be exported to.
+pub(crate) fn written_formats() -> impl TypedValueParser<Value = Format> {
+    named(Format::is_written)
+}
+
+fn named(is_possible: fn(Format) -> bool) -> impl TypedValueParser<Value = Format> {
+    let possible = Format::ALL.into_iter().filter(|format| is_possible(*format));
+    PossibleValuesParser::new(possible.map(Format::name))
         .map(|name| Format::from_name(&name).unwrap_or(Format::Redial))
 }
 
@@ -141,11 +151,11 @@ fn rules() -> impl TypedValueParser<Value = &'static Rule> {
     })
 }
 
-fn time(text: &str) -> Result<Nanos, String> {
-    match parse_duration(text) {
-        Ok(0) => Err("must be above zero".to_owned()),
+fn time(text: &str) -> Result<Span, String> {
+    match text.parse() {
+        Ok(Span::ZERO) => Err("must be above zero".to_owned()),
         Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(redial_core::Unreadable::to_string(&error)),
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Cursor, Finding, Format, Found, Inputs, Place, Position, Problem, Severity, Source, SourceId,
-    Suppressed, suppress,
+    Finding, Format, Found, Inputs, Place, Position, PositionCursor, Problem, Severity, SourceId,
+    SourceText, Suppressed, suppress,
 };
 
 use super::SettingArgs;
@@ -50,7 +50,7 @@ pub(crate) struct Unreadable {
 enum SourceRef {
     Input(SourceId),
     /// A text that could not be parsed.
-    Own(Source),
+    Own(SourceText),
     /// A file without a text.
     Name(String),
 }
@@ -158,13 +158,18 @@ impl Report {
         if std::str::from_utf8(&bytes).is_err() && !matters(&bytes) {
             return;
         }
-        let source = match Source::new(name.clone(), bytes) {
+        let source = match SourceText::new(name.clone(), bytes) {
             Ok(source) => source,
             Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
+        let copy = must_be_config.then(|| source.clone());
         match self.inputs.add(source, format) {
-            Ok(0) if must_be_config => self.unreadable(SourceRef::Name(name), unknown()),
-            Ok(0) => {}
+            Ok(0) => {
+                if let Some(source) = copy {
+                    let problem = Inputs::nothing_found(&source);
+                    self.unreadable(SourceRef::Own(source), problem);
+                }
+            }
             Ok(_) => {
                 self.files += 1;
                 *kept += length;
@@ -206,11 +211,11 @@ impl Report {
         findings.sort_by_key(|(finding, _)| (finding.place, finding.rule.name));
         let about: HashMap<Place, usize> =
             self.found.iter().enumerate().map(|(at, found)| (found.places.whole(), at)).collect();
-        let mut cursor = (None, Cursor::new(""));
+        let mut cursor = (None, PositionCursor::new(""));
         for (finding, suppressed) in findings {
             let id = finding.place.source;
             if cursor.0 != Some(id) {
-                cursor = (Some(id), Cursor::new(self.inputs.source(id).text()));
+                cursor = (Some(id), PositionCursor::new(self.inputs.source(id).text()));
             }
             let position = cursor.1.go(finding.place.span);
             let about = about.get(&finding.policy).copied();
@@ -220,18 +225,18 @@ impl Report {
     }
 
     fn place_problems(&mut self) {
-        let mut cursor = Cursor::new("");
+        let mut cursor = PositionCursor::new("");
         for unreadable in &mut self.problems {
             let text = unreadable.source.text(&self.inputs);
             if !std::ptr::eq(text, cursor.text()) {
-                cursor = Cursor::new(text);
+                cursor = PositionCursor::new(text);
             }
             unreadable.position = unreadable.problem.span.map(|span| cursor.go(span));
         }
     }
 
     /// The file of a finding.
-    pub(super) fn source(&self, located: &Located) -> &Source {
+    pub(super) fn source(&self, located: &Located) -> &SourceText {
         self.inputs.source(located.finding.place.source)
     }
 
@@ -246,7 +251,7 @@ impl Report {
     }
 
     /// The file of a config, by its index in [`found`](Self::found).
-    pub(super) fn place_of(&self, found: usize) -> &Source {
+    pub(super) fn place_of(&self, found: usize) -> &SourceText {
         self.inputs.source(self.found[found].places.whole().source)
     }
 
@@ -264,10 +269,4 @@ impl Report {
         let is_denied = self.open().any(|located| located.finding.severity >= deny);
         if self.problems.is_empty() { u8::from(is_denied) } else { 2 }
     }
-}
-
-fn unknown() -> Problem {
-    let formats = Format::ALL.map(Format::name).join(", ");
-    Problem::whole("no retry config found")
-        .help(format!("known formats: {formats}; name one with --from"))
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use redial_policy::Cursor;
-use redial_policy::rubric::{Point, Score};
+use redial_policy::PositionCursor;
+use redial_policy::rubric::{RubricPoint, RubricScore};
 use serde_json::{Value, json};
 
 use super::human;
@@ -14,9 +14,9 @@ use crate::text::sanitise;
 const ENOUGH: usize = 4;
 
 /// The scores of all policies, with the index of each in the report.
-fn scores(report: &Report) -> Vec<(usize, Score)> {
+fn scores(report: &Report) -> Vec<(usize, RubricScore)> {
     let findings = report.open().map(|located| &located.finding);
-    let score = |(at, found)| (at, Score::of(found, findings.clone()));
+    let score = |(at, found)| (at, RubricScore::of(found, findings.clone()));
     report.found.iter().enumerate().map(score).collect()
 }
 
@@ -26,7 +26,7 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         let (met, of) = (score.met(), score.points.len());
         let (name, file) = (sanitise(&score.policy), sanitise(place.name()));
         writeln!(out, "{name} ({file}): {met} of {of}, {}", score.grade())?;
-        for Point { criterion, met, why, .. } in &score.points {
+        for RubricPoint { criterion, met, why, .. } in &score.points {
             let sign = if *met { '✓' } else { '✗' };
             writeln!(out, "  {sign} {}: {}", criterion.about, sanitise(why))?;
         }
@@ -44,7 +44,7 @@ pub(super) fn json(report: &Report, out: &mut impl Write) -> io::Result<()> {
                 "about": point.criterion.about,
                 "met": point.met,
                 "why": point.why,
-                "line": Cursor::new(source.text()).go(point.place.span).line,
+                "line": PositionCursor::new(source.text()).go(point.place.span).line,
                 "rules": point.criterion.rules.iter().map(|rule| rule.name).collect::<Vec<_>>(),
             })
         });

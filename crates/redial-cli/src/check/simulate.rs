@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::evidence::{EVIDENCE, Evidence, Remedy};
 use super::report::Report;
 use crate::failed::Failed;
-use crate::sim::progress::with_progress;
+use crate::progress::with_progress;
 
 /// The most different simulations: they take some seconds.
-const MOST: usize = 16;
+const MAX_SIMULATIONS: usize = 16;
 const RUNS: u32 = 3;
 const SEED: u64 = 1;
 
@@ -70,7 +70,7 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
         };
         match jobs.iter().position(|known| *known == job) {
             Some(known) => wanted.push((at, known)),
-            None if jobs.len() == MOST => left_out += 1,
+            None if jobs.len() == MAX_SIMULATIONS => left_out += 1,
             None => {
                 wanted.push((at, jobs.len()));
                 jobs.push(job);
@@ -79,10 +79,10 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     }
     let simulations: u32 = jobs.iter().map(Job::simulations).sum();
     let completed = with_progress(f64::from(simulations * RUNS), |watch| {
-        jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Numbers>>>()
+        jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Simulated>>>()
     })?;
     for (at, job) in wanted {
-        report.findings[at].simulated = completed.done[job].clone().map(Simulated::Run);
+        report.findings[at].simulated = completed.done[job].clone();
     }
     for (at, why) in impossible {
         report.findings[at].simulated = Some(Simulated::Skipped(why));
@@ -90,7 +90,7 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     if left_out > 0 {
         writeln!(
             io::stderr(),
-            "only {MOST} simulations were run; {left_out} more findings have one: check fewer files"
+            "only {MAX_SIMULATIONS} simulations were run; {left_out} more findings have one: check fewer files"
         )?;
     }
     Ok(completed.end())
@@ -136,20 +136,26 @@ impl Job {
     }
 
     /// `None` if it is interrupted.
-    fn run(&self, watch: &Watch) -> Option<Numbers> {
+    fn run(&self, watch: &Watch) -> Option<Simulated> {
+        match self.numbers(watch) {
+            Ok(numbers) => numbers.map(Simulated::Run),
+            Err(why) => Some(Simulated::Skipped(why)),
+        }
+    }
+
+    fn numbers(&self, watch: &Watch) -> Result<Option<Numbers>, String> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let settings = Settings { runs: RUNS, seed: SEED, threads, engine: Choice::Auto };
+        let settings = Settings { runs: RUNS, seed: SEED, threads };
         let of = |(scenario, subject): &(Scenario, Subject)| {
-            let summary = simulate(scenario, subject, &settings, watch);
-            (summary.runs > 0).then(|| summary.mean(self.evidence.measure))
+            let summary = simulate(&Choice::Auto.method(scenario, subject)?, &settings, watch);
+            Ok::<_, String>((summary.runs > 0).then(|| summary.mean(self.evidence.measure)))
         };
         let Self { evidence, scale, is_bounded, .. } = *self;
-        let value = of(&self.as_is)?;
-        let fixed = match &self.fixed {
-            Some(fixed) => Some(of(fixed)?),
-            None => None,
-        };
-        Some(Numbers { evidence, value, fixed, scale, is_bounded })
+        let Some(value) = of(&self.as_is)? else { return Ok(None) };
+        let fixed = self.fixed.as_ref().map(of).transpose()?;
+        let is_interrupted = fixed.is_some_and(|fixed| fixed.is_none());
+        let numbers = Numbers { evidence, value, fixed: fixed.flatten(), scale, is_bounded };
+        Ok((!is_interrupted).then_some(numbers))
     }
 }
 
@@ -183,7 +189,7 @@ impl Numbers {
     fn json(&self) -> Value {
         json!({
             "scenario": self.evidence.scenario,
-            "measure": self.evidence.measure,
+            "measure": self.evidence.measure.name(),
             "value": self.value,
             "fixed": self.fixed,
             "fix": self.fix_text(),

@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redial_core::{Nanos, Policy, SECOND};
+use redial_core::{Policy, Span, TimeLimit};
 use redial_live::round_trip;
 use redial_sim::scenario::Set;
 use redial_sim::{Scenario, Subject};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use crate::failed::Failed;
 use crate::policy::Named;
-use crate::run::is_ignored;
+use crate::process::is_ignored;
 use crate::terminal::Terminal;
 use prediction::Prediction;
 use screen::{Plain, Screen, Size, View};
@@ -30,7 +30,7 @@ use side::{Outcome, Side};
 
 const FRAME: Duration = Duration::from_millis(100);
 /// How long calls may continue after the end. The naive loop needs two and a half seconds for ten attempts.
-const DRAIN: Nanos = 5 * SECOND;
+const DRAIN: Span = Span::from_secs(5);
 const NAIVE: &str = "naive";
 
 /// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial
@@ -73,9 +73,10 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let round_trip = round_trip().map_err(io::Error::other)?;
     let predict = |subject: Subject| {
         let prediction = Prediction::of(&scenario, &subject, round_trip, args.seed);
-        (subject, prediction)
+        prediction.map(|prediction| (subject, prediction)).map_err(io::Error::other)
     };
-    let both = subjects(&scenario, &args.policy)?.map(predict);
+    let [one, other] = subjects(&scenario, &args.policy)?;
+    let both = [predict(one)?, predict(other)?];
     let terminal = Terminal::of_stdout();
     let size = Size::of(terminal);
     let sides = Side::both(&scenario, both, args.seed, size.samples())?;
@@ -110,15 +111,15 @@ fn subjects(scenario: &Scenario, named: &Named) -> Result<[Subject; 2], Failed> 
     let naive = scenario.subject(NAIVE).map_err(io::Error::other)?;
     let input = |why: String| Failed::input(&named.name, why);
     let policy =
-        with_timeout(&named.policy, naive.policy.attempt_timeout_nanos()).map_err(input)?;
+        with_timeout(&named.policy, naive.policy.attempt_timeout_limit()).map_err(input)?;
     let name = format!("redial {}", named.name);
     Ok([naive, Subject::new(name, policy).map_err(input)?])
 }
 
 /// The policy with at most this attempt timeout.
-fn with_timeout(policy: &Policy, most: Nanos) -> Result<Policy, String> {
-    let most = most.min(policy.attempt_timeout_nanos()).min(policy.deadline_nanos());
-    let most = Duration::from_nanos(most);
+fn with_timeout(policy: &Policy, most: TimeLimit) -> Result<Policy, String> {
+    let most = most.min(policy.attempt_timeout_limit()).min(policy.deadline_limit());
+    let Some(most) = most.duration() else { return Ok(policy.clone()) };
     let draft = policy.edit().attempt_timeout(most);
     let draft = match policy.connect_timeout() {
         None => draft,

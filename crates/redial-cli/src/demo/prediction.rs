@@ -3,13 +3,11 @@
 use std::thread;
 
 use redial_cli::Curve;
-use redial_core::{MS, Nanos};
+use redial_core::Span;
 use redial_sim::measure::Summary;
-use redial_sim::scenario::{Clients, Time};
+use redial_sim::scenario::{Clients, HowLong};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
-
-use super::SECOND;
 
 /// The simulated seconds of all runs: a longer demo has fewer runs, so that it starts as quickly.
 const SECONDS: u64 = 400;
@@ -26,22 +24,32 @@ pub(super) struct Prediction {
 
 impl Prediction {
     /// Simulates the scenario with the measured network latency.
-    pub(super) fn of(scenario: &Scenario, subject: &Subject, round_trip: Nanos, seed: u64) -> Self {
-        let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
+    ///
+    /// # Errors
+    ///
+    /// It has too many calls to follow.
+    pub(super) fn of(
+        scenario: &Scenario,
+        subject: &Subject,
+        round_trip: Span,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let clients =
+            Clients { latency: HowLong::Always(round_trip / 2), ..scenario.clients.clone() };
         let scenario = Scenario { clients, ..scenario.clone() };
-        let seconds = scenario.duration / SECOND;
+        let seconds = scenario.duration.as_secs();
         let settings = Settings {
             runs: (SECONDS / seconds.max(1)).clamp(*RUNS.start(), *RUNS.end()) as u32,
             seed,
             threads: thread::available_parallelism().map_or(1, usize::from),
-            engine: Choice::Exact,
         };
-        let summary = simulate(&scenario, subject, &settings, &Watch::default());
-        let step = (summary.series.window_ms * MS as f64) as Nanos;
-        Self {
+        let method = Choice::Exact.method(&scenario, subject)?;
+        let summary = simulate(&method, &settings, &Watch::default());
+        let step = Span::from_nanos_f64(summary.series.window_ms * 1e6);
+        Ok(Self {
             attempts: Curve::new(step, summary.series.attempts.clone()),
             answered: Curve::new(step, summary.series.succeeded.clone()),
             summary,
-        }
+        })
     }
 }

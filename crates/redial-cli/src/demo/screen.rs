@@ -1,14 +1,14 @@
 //! The charts that are shown while the demo runs, as large as the terminal has room for when it starts.
 
-use redial_core::MS;
+use redial_core::{Span, Time};
 use std::io::{self, Write};
 use std::ops::Range;
 
-use redial_cli::chart::{Cell, DOTS_ACROSS, Mark, Series, draw, scale};
+use redial_cli::chart::{ChartCell, ChartSeries, DOTS_ACROSS, Mark, draw, scale};
 use redial_sim::Scenario;
 
+use super::NAIVE;
 use super::side::{Pair, Side};
-use super::{NAIVE, SECOND};
 use crate::terminal::Terminal;
 use crate::text::sanitise;
 
@@ -78,17 +78,21 @@ struct Panel<'a> {
     limit: &'a [f64],
 }
 
+/// The time of the first line.
+const FIRST: Time = Time::at(Span::SECOND);
+
 /// A line per second, for output that is not a terminal.
 pub(super) struct Plain<'a, W: Write> {
     out: &'a mut W,
-    next: u64,
+    next: Time,
 }
 
 /// Describes the setting.
 fn introduce(out: &mut impl Write, scenario: &Scenario, terminal: Terminal) -> io::Result<()> {
     let (from, to) = scenario.fault_span().unwrap_or_default();
-    let tenths = |at: u64| at as f64 / SECOND as f64;
-    let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout_nanos());
+    let tenths = |at: Time| at.since_zero().as_secs_f64();
+    let patience =
+        scenario.policy.get(NAIVE).and_then(|naive| naive.attempt_timeout_limit().span());
     let text = format!(
         "Two backends on loopback, each with a capacity of {:.0} requests per second and callers that send 0.8 of that. \
          Both are down from {:.1} s to {:.1} s. Callers wait {} ms for a response, and the queue of a backend has room \
@@ -96,7 +100,7 @@ fn introduce(out: &mut impl Write, scenario: &Scenario, terminal: Terminal) -> i
         scenario.backend.capacity(),
         tenths(from),
         tenths(to),
-        patience / MS,
+        patience.unwrap_or_default().as_millis(),
         scenario.backend.queue
     );
     writeln!(out, "{}\n", terminal.wrap(&text))
@@ -111,9 +115,9 @@ impl<'a, W: Write> Screen<'a, W> {
     ) -> io::Result<Self> {
         introduce(out, scenario, terminal)?;
         out.write_all(HIDE_CURSOR.as_bytes())?;
-        let (seconds, capacity) = (scenario.duration / SECOND, scenario.backend.capacity());
+        let (seconds, capacity) = (scenario.duration.as_secs(), scenario.backend.capacity());
         let (from, to) = scenario.fault_span().unwrap_or_default();
-        let column = |at: u64| at as f64 / scenario.duration as f64 * size.width as f64;
+        let column = |at: Time| at.since_zero().ratio_to(scenario.duration) * size.width as f64;
         let outage = column(from).floor() as usize..column(to).ceil() as usize;
         Ok(Self { out, terminal, size, seconds, capacity, outage, lines: 0 })
     }
@@ -122,9 +126,9 @@ impl<'a, W: Write> Screen<'a, W> {
     fn charts(&self, picture: &mut Vec<String>, panel: &Panel<'_>) {
         let Panel { rows, colours, values, most, limit } = panel;
         let [left, right] = values.each_ref().map(|Pair { measured, predicted }| {
-            let measured = Series { values: measured, mark: Mark::Area };
-            let limit = Series { values: limit, mark: Mark::Dotted };
-            let predicted = Series { values: predicted, mark: Mark::Line };
+            let measured = ChartSeries { values: measured, mark: Mark::Area };
+            let limit = ChartSeries { values: limit, mark: Mark::Dotted };
+            let predicted = ChartSeries { values: predicted, mark: Mark::Line };
             draw(&[measured, limit, predicted], *most, *rows, self.size.width)
         });
         let mut label = format!("{most:.0}");
@@ -147,7 +151,7 @@ impl<'a, W: Write> Screen<'a, W> {
         format!("{}{outage}{}", part(0..start), part(end..self.size.width))
     }
 
-    fn row(&self, cells: &[Cell], colour: &str) -> String {
+    fn row(&self, cells: &[ChartCell], colour: &str) -> String {
         let mut row = String::new();
         let mut last = None;
         for cell in cells {
@@ -193,7 +197,7 @@ impl<'a, W: Write> Screen<'a, W> {
         let axis =
             format!("{:<8}{:>rest$}", "0 s", format!("{} s", self.seconds), rest = width - 8);
         picture.push(format!("{:MARGIN$}{axis}  {axis}", ""));
-        let now = sides[0].now() as f64 / SECOND as f64;
+        let now = sides[0].now().since_zero().as_secs_f64();
         let seconds = sides.each_ref().map(|side| last_second(side, width));
         picture.push(format!("{now:>5.1} s {}", beside(seconds)));
         picture
@@ -232,7 +236,7 @@ impl<W: Write> Drop for Screen<'_, W> {
 impl<'a, W: Write> Plain<'a, W> {
     pub(super) fn new(out: &'a mut W, scenario: &Scenario, terminal: Terminal) -> io::Result<Self> {
         introduce(out, scenario, terminal)?;
-        Ok(Self { out, next: SECOND })
+        Ok(Self { out, next: FIRST })
     }
 
     fn head(&mut self, [left, right]: &[Side; 2]) -> io::Result<()> {
@@ -249,12 +253,13 @@ impl<W: Write> View for Plain<'_, W> {
         if now < self.next {
             return Ok(());
         }
-        if self.next == SECOND {
+        if self.next == FIRST {
             self.head(sides)?;
         }
-        self.next = (now / SECOND + 1) * SECOND;
+        let seconds = now.since_zero().as_secs();
+        self.next = Time::at(Span::from_secs(seconds + 1));
         let line: String = sides.iter().flat_map(Side::last_second).map(column).collect();
-        writeln!(self.out, "{:>4} s  {}", now / SECOND, line.trim_end())?;
+        writeln!(self.out, "{seconds:>4} s  {}", line.trim_end())?;
         self.out.flush()
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 
 use redial_cli::Curve;
-use redial_core::{Nanos, SECOND};
-use redial_live::{Live, Log, Naive, Redial, Running, Setting, start};
+use redial_core::{Span, Time};
+use redial_live::{EventLog, LiveRun, LiveScenario, Naive, Redial, Running, start};
 use redial_sim::{Scenario, Subject};
 
 use super::DRAIN;
@@ -16,22 +16,22 @@ pub(super) struct Side {
     prediction: Prediction,
     running: Running,
     samples: Samples,
-    interrupted: Option<Nanos>,
+    interrupted: Option<Time>,
 }
 
 /// The measured and the predicted result.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) prediction: Prediction,
-    pub(super) live: Live,
+    pub(super) live: LiveRun,
     /// When Ctrl-C ended it.
-    pub(super) interrupted: Option<Nanos>,
+    pub(super) interrupted: Option<Time>,
 }
 
 /// The samples to draw. They are updated from the new part of the log, because server and callers wait while it is read.
 struct Samples {
     /// The duration of a sample.
-    sample: Nanos,
+    sample: Span,
     attempts: Vec<u32>,
     answered: Vec<u32>,
     attempts_read: usize,
@@ -52,9 +52,9 @@ impl Side {
         seed: u64,
         samples: usize,
     ) -> io::Result<[Self; 2]> {
-        let setting = Setting::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
+        let setting = LiveScenario::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
         let [(naive, naive_prediction), (redial, redial_prediction)] = subjects;
-        let impatient = setting.clone().timeout(naive.policy.attempt_timeout_nanos());
+        let impatient = setting.clone().timeout(naive.policy.attempt_timeout_limit());
         let naive_running = start(impatient, |_| Naive::TYPICAL).map_err(io::Error::other)?;
         let redial_running = start(setting, |_| Redial::new(redial.policy.clone()));
         let redial_running = redial_running.map_err(io::Error::other)?;
@@ -65,15 +65,15 @@ impl Side {
     }
 
     fn new(name: String, prediction: Prediction, running: Running, samples: usize) -> Self {
-        let sample = running.setting().scenario().duration.div_ceil(samples as Nanos).max(1);
+        let sample = running.setting().scenario().duration.div_ceil(samples as u64);
         let (attempts, answered) = (vec![0; samples], vec![0; samples]);
         let samples = Samples { sample, attempts, answered, attempts_read: 0, ended_read: 0 };
         Self { name, prediction, running, samples, interrupted: None }
     }
 
     /// Time since the start, up to the end of the scenario.
-    pub(super) fn now(&self) -> Nanos {
-        self.running.now().min(self.running.setting().scenario().duration)
+    pub(super) fn now(&self) -> Time {
+        self.running.now().min(Time::at(self.running.setting().scenario().duration))
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -109,7 +109,7 @@ impl Side {
     /// Attempts and successful calls of the second that ends now.
     pub(super) fn last_second(&self) -> [Pair<usize>; 2] {
         let now = self.now();
-        let since = now.saturating_sub(SECOND);
+        let since = now - Span::SECOND;
         let (attempts, answered) = self.running.record().read(|log| {
             let attempts = log.attempts.iter().rev().skip_while(|arrived| arrived.at > now);
             let attempts = attempts.take_while(|arrived| arrived.at >= since);
@@ -128,23 +128,30 @@ impl Side {
 
 impl Samples {
     /// Events after the end are not drawn.
-    fn add(&mut self, log: &Log) {
+    fn add(&mut self, log: &EventLog) {
         for arrived in &log.attempts[self.attempts_read..] {
-            if let Some(count) = self.attempts.get_mut((arrived.at / self.sample) as usize) {
+            let index = self.index(arrived.at);
+            if let Some(count) = self.attempts.get_mut(index) {
                 *count += 1;
             }
         }
         for ended in log.ended[self.ended_read..].iter().filter(|ended| ended.succeeded) {
-            if let Some(count) = self.answered.get_mut((ended.at / self.sample) as usize) {
+            let index = self.index(ended.at);
+            if let Some(count) = self.answered.get_mut(index) {
                 *count += 1;
             }
         }
         (self.attempts_read, self.ended_read) = (log.attempts.len(), log.ended.len());
     }
 
-    fn pair(&self, counts: &[u32], predicted: &Curve, now: Nanos) -> Pair<Vec<f64>> {
-        let complete = ((now / self.sample) as usize).min(counts.len());
-        let per_second = SECOND as f64 / self.sample as f64;
+    /// The sample that a time is in.
+    fn index(&self, at: Time) -> usize {
+        (at.since_zero() / self.sample) as usize
+    }
+
+    fn pair(&self, counts: &[u32], predicted: &Curve, now: Time) -> Pair<Vec<f64>> {
+        let complete = self.index(now).min(counts.len());
+        let per_second = Span::SECOND.ratio_to(self.sample);
         let measured = counts[..complete].iter().map(|count| f64::from(*count) * per_second);
         Pair { measured: measured.collect(), predicted: predicted.rates(self.sample, counts.len()) }
     }

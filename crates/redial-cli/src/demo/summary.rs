@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use redial_core::{MS, Nanos};
+use redial_core::Span;
 use redial_sim::Scenario;
-use redial_sim::measure::Summary;
+use redial_sim::measure::{Metric, Summary};
 use serde_json::{Map, Value, json};
 
-use super::SECOND;
 use super::side::Outcome;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
@@ -31,14 +30,14 @@ pub(super) fn print(
         }
     }
     if let Some(at) = outcomes.iter().find_map(|outcome| outcome.interrupted) {
-        let at = at as f64 / SECOND as f64;
+        let at = at.since_zero().as_secs_f64();
         let text = format!("Interrupted after {at:.1} s; the predictions are for the whole run.");
         writeln!(out, "{}", terminal.wrap(&text))?;
     }
     if scenario.duration < TOO_SHORT {
-        let least = TOO_SHORT / SECOND;
         let text = format!(
-            "A run of less than {least} s ends before the storm does: see how many calls are answered before the end."
+            "A run of less than {} s ends before the storm does: see how many calls are answered before the end.",
+            TOO_SHORT.as_secs()
         );
         writeln!(out, "{}", terminal.wrap(&text))?;
     }
@@ -79,7 +78,7 @@ fn table(out: &mut impl Write, outcomes: &[Outcome], terminal: Terminal) -> io::
 }
 
 /// The last calls succeed because no new ones arrive. They are a large part of a short run.
-const TOO_SHORT: Nanos = 10 * SECOND;
+const TOO_SHORT: Span = Span::from_secs(10);
 
 const PREDICTED: &str = "  predicted";
 
@@ -95,34 +94,36 @@ fn explanation(seed: u64, outcomes: &[Outcome]) -> String {
          collapses: the queue is longer than callers wait, so all responses of a backend that has fallen behind come too \
          late. Whether it recovers depends on what they send meanwhile. Not every setting is like that. Seed {seed}. In \
          the worst second 99% of wake-ups were at most {} ms late; the demo used {:.0}% of the processors.",
-        lag.unwrap_or(0) / MS,
+        lag.unwrap_or_default().as_millis(),
         busy * 100.0
     )
 }
 
 fn cells(summary: &Summary, collapsed: String) -> [String; 7] {
-    let mean = |name| summary.mean(name);
-    let recovered = match summary.value("recover_ms") {
+    let mean = |metric| summary.mean(metric);
+    let recovered = match summary.value(Metric::RecoverMs) {
         Some(after) => format!("{:.1} s", after.mean / 1e3),
         None => "not seen".to_owned(),
     };
     [
-        format!("{:.0}", mean("calls")),
-        format!("{:.2}", mean("amplification")),
-        format!("{:.1}%", mean("success") * 100.0),
-        format!("{:.2}", mean("peak_ratio")),
+        format!("{:.0}", mean(Metric::Calls)),
+        format!("{:.2}", mean(Metric::Amplification)),
+        format!("{:.1}%", mean(Metric::Success) * 100.0),
+        format!("{:.2}", mean(Metric::PeakRatio)),
         recovered,
         collapsed,
-        format!("{:.0} ms", mean("p99_ms")),
+        format!("{:.0} ms", mean(Metric::P99Ms)),
     ]
 }
 
 pub(super) fn describe(scenario: &Scenario, seed: u64, outcomes: &[Outcome]) -> Value {
     let results: Vec<Value> = outcomes.iter().map(result).collect();
-    let outage = scenario.fault_span().map(|(start, end)| [start / MS, end / MS]);
+    let outage = scenario
+        .fault_span()
+        .map(|(start, end)| [start, end].map(|at| at.since_zero().as_millis()));
     json!({
         "seed": seed,
-        "seconds": scenario.duration / SECOND,
+        "seconds": scenario.duration.as_secs(),
         "capacity_per_second": scenario.backend.capacity(),
         "outage_ms": outage,
         "results": results,
@@ -130,7 +131,6 @@ pub(super) fn describe(scenario: &Scenario, seed: u64, outcomes: &[Outcome]) -> 
 }
 
 fn result(outcome: &Outcome) -> Value {
-    let ms = |nanos: Nanos| nanos as f64 / MS as f64;
     let Outcome { name, live, prediction, interrupted } = outcome;
     let mut predicted = numbers(&prediction.summary);
     predicted.insert("collapse".to_owned(), json!(prediction.summary.collapse.value));
@@ -143,25 +143,25 @@ fn result(outcome: &Outcome) -> Value {
         "measured": measured,
         "warning": warning,
         "predicted": predicted,
-        "interrupted_ms": interrupted.map(ms),
-        "lag_ms": live.lag().worst().map(|late| ms(late.p99)),
+        "interrupted_ms": interrupted.map(|at| at.since_zero().as_millis_f64()),
+        "lag_ms": live.lag().worst().map(|late| late.p99.as_millis_f64()),
         "busy": live.busy(),
     })
 }
 
 /// The numbers that real traffic also has, by their names.
 fn numbers(summary: &Summary) -> Map<String, Value> {
-    let names = [
-        "calls",
-        "attempts",
-        "amplification",
-        "success",
-        "peak_ratio",
-        "recover_ms",
-        "goodput_lost",
-        "p50_ms",
-        "p99_ms",
+    let metrics = [
+        Metric::Calls,
+        Metric::Attempts,
+        Metric::Amplification,
+        Metric::Success,
+        Metric::PeakRatio,
+        Metric::RecoverMs,
+        Metric::GoodputLost,
+        Metric::P50Ms,
+        Metric::P99Ms,
     ];
-    let mean = |name| summary.value(name).map(|spread| spread.mean);
-    names.into_iter().map(|name: &str| (name.to_owned(), json!(mean(name)))).collect()
+    let mean = |metric| summary.value(metric).map(|spread| spread.mean);
+    metrics.into_iter().map(|metric| (metric.to_string(), json!(mean(metric)))).collect()
 }

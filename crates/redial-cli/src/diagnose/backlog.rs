@@ -8,17 +8,17 @@ use redial_sim::report::milliseconds;
 use super::names;
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
-use super::{Kind, Subject};
+use super::{Diagnosed, DiagnosedKind};
 
 /// The queue is ageing if the age of its oldest job grows by at least so many seconds a second. The alert
 /// `RedialQueueAgeing` has the same threshold.
 const AGEING: f64 = 0.2;
 
-pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
+pub(super) fn queues(change: Change<'_>) -> Vec<Diagnosed> {
     let metrics = [names::QUEUE_AGE, names::QUEUE_JOBS, names::QUEUE_RETRIES];
-    each(Kind::Queue, &metrics, change.to, |queue| {
+    each(DiagnosedKind::Queue, &metrics, change.to, |queue| {
         let name = queue.name.clone();
-        if let Some((metric, value)) = change.impossible(Kind::Queue, &name) {
+        if let Some((metric, value)) = change.impossible(DiagnosedKind::Queue, &name) {
             queue
                 .unknown
                 .push(format!("what its counters mean: {metric} is {value}, which {NOT_A_COUNT}"));
@@ -27,7 +27,7 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
         }
         let age = |scrape: &Scrape| scrape.largest(names::QUEUE_AGE, &name);
         if let (Some(before), Some(now)) = (age(change.from), age(change.to))
-            && now - before > AGEING * change.over() as f64 / 1e9
+            && now - before > AGEING * change.over().as_secs_f64()
             && before > 0.0
         {
             queue.find(
@@ -56,16 +56,16 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
         if retries > 0 && is_empty(change.to.largest(names::QUEUE_BALANCE, &name)) {
             queue.find(Symptom::BudgetDry, "jobs fail, and the retry budget is empty");
         }
-        if change.was_reset(Kind::Queue, &name) {
+        if change.was_reset(DiagnosedKind::Queue, &name) {
             queue.unknown.push(WAS_RESET.to_owned());
         }
     })
 }
 
-pub(super) fn fleets(change: Change<'_>) -> Vec<Subject> {
+pub(super) fn fleets(change: Change<'_>) -> Vec<Diagnosed> {
     let mut upstreams = change.to.subjects(names::BUDGET_EXHAUSTED).into_iter();
     let refused = upstreams.any(|name| change.count(names::BUDGET_EXHAUSTED, name, &[]) > 0);
-    each(Kind::Fleet, &[names::FLEET_CONNECTED], change.to, |fleet| {
+    each(DiagnosedKind::Fleet, &[names::FLEET_CONNECTED], change.to, |fleet| {
         let name = fleet.name.clone();
         if change.to.gauges(names::FLEET_CONNECTED, &name, &[]).any(|connected| connected < 1.0) {
             fleet.find(Symptom::FleetLost, "the ledger does not answer");
@@ -94,14 +94,14 @@ pub(super) const WAS_RESET: &str = "what happened before its counters restarted 
      address leads to several processes";
 
 fn each(
-    kind: Kind,
+    kind: DiagnosedKind,
     metrics: &[&'static str],
     scrape: &Scrape,
-    examine: impl Fn(&mut Subject),
-) -> Vec<Subject> {
+    examine: impl Fn(&mut Diagnosed),
+) -> Vec<Diagnosed> {
     let found: BTreeSet<_> = metrics.iter().flat_map(|metric| scrape.subjects(metric)).collect();
     let subject = |name| {
-        let mut subject = Subject::new(kind, name);
+        let mut subject = Diagnosed::new(kind, name);
         examine(&mut subject);
         subject
     };

@@ -13,11 +13,11 @@ mod traffic;
 
 use std::cmp::Reverse;
 
-use redial_core::Nanos;
+use redial_core::Span;
 use redial_core::storm::{Flow, Level};
 
 pub use scrape::Scrape;
-pub use symptom::{Finding, Symptom};
+pub use symptom::{ObservedSymptom, Symptom};
 
 use scrape::Change;
 
@@ -29,7 +29,7 @@ pub const QUEUE_METER: &str = "queue ";
 
 /// The kind of thing that a part of an endpoint's metrics describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DiagnosedKind {
     /// The requests that a Redial client sends to an upstream.
     Upstream,
     /// The requests that a Redial server receives.
@@ -42,7 +42,7 @@ pub enum Kind {
     Fleet,
 }
 
-impl Kind {
+impl DiagnosedKind {
     /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Upstream, Self::Server, Self::Cluster, Self::Queue, Self::Fleet];
@@ -69,9 +69,9 @@ impl Kind {
 
 /// The findings about one upstream, server, cluster, queue or fleet.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct Diagnosed {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: DiagnosedKind,
     /// The value of its label.
     pub name: String,
     /// Its calls and attempts; `None` for kinds that make no calls.
@@ -82,15 +82,15 @@ pub struct Subject {
     /// began, so that a ratio over some seconds means nothing.
     pub of_jobs: Option<f64>,
     /// The symptoms, the most important first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ObservedSymptom>,
     /// What could not be determined about it.
     pub unknown: Vec<String>,
     /// Whether a counter has an impossible value, so that nothing follows from the counts.
     pub is_unreliable: bool,
 }
 
-impl Subject {
-    fn new(kind: Kind, name: &str) -> Self {
+impl Diagnosed {
+    fn new(kind: DiagnosedKind, name: &str) -> Self {
         let (findings, unknown) = (Vec::new(), Vec::new());
         Self {
             kind,
@@ -126,7 +126,7 @@ impl Subject {
     }
 
     fn find(&mut self, symptom: Symptom, saw: impl Into<String>) {
-        self.findings.push(Finding::new(symptom, saw));
+        self.findings.push(ObservedSymptom::new(symptom, saw));
     }
 }
 
@@ -134,9 +134,9 @@ impl Subject {
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The time between the two scrapes.
-    pub over: Nanos,
+    pub over: Span,
     /// The worst first.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<Diagnosed>,
     /// What could not be determined about any of them.
     pub unknown: Vec<String>,
 }
@@ -144,7 +144,7 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// The worst level; `None` if nothing could be judged.
     pub fn level(&self) -> Option<Level> {
-        self.subjects.iter().filter_map(Subject::level).max()
+        self.subjects.iter().filter_map(Diagnosed::level).max()
     }
 }
 
@@ -170,12 +170,12 @@ pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosi
 }
 
 /// What these metrics cannot show for any subject.
-fn unknown(subjects: &[Subject], is_compared: bool) -> Vec<String> {
-    let called = |subject: &&Subject| subject.flow.is_some_and(|flow| flow.calls > 0);
+fn unknown(subjects: &[Diagnosed], is_compared: bool) -> Vec<String> {
+    let called = |subject: &&Diagnosed| subject.flow.is_some_and(|flow| flow.calls > 0);
     let called: Vec<_> = subjects.iter().filter(called).collect();
-    let any = |test: &dyn Fn(&Subject) -> bool| called.iter().any(|subject| test(subject));
-    let is_envoy = |subject: &Subject| subject.kind == Kind::Cluster;
-    let sees_no_retries = |subject: &Subject| {
+    let any = |test: &dyn Fn(&Diagnosed) -> bool| called.iter().any(|subject| test(subject));
+    let is_envoy = |subject: &Diagnosed| subject.kind == DiagnosedKind::Cluster;
+    let sees_no_retries = |subject: &Diagnosed| {
         !is_envoy(subject) && subject.flow.is_some_and(|flow| flow.inherited == 0)
     };
     let all = [

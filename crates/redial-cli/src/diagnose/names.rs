@@ -3,7 +3,7 @@
 use redial::telemetry::names::{self, fleet};
 use redial_queue::telemetry::names as queue;
 
-use super::Kind;
+use super::DiagnosedKind;
 
 pub(super) const CALLS: &str = names::CALLS.name;
 pub(super) const ATTEMPTS: &str = names::ATTEMPTS.name;
@@ -35,36 +35,36 @@ pub(super) const ENVOY_LIMIT: &str = "envoy_cluster_upstream_rq_retry_limit_exce
 pub(super) const ENVOY_SUCCESS: &str = "envoy_cluster_upstream_rq_retry_success";
 
 /// The metrics of a kind that only grow.
-pub(super) fn counters(kind: Kind) -> &'static [&'static str] {
+pub(super) fn counters(kind: DiagnosedKind) -> &'static [&'static str] {
     match kind {
-        Kind::Upstream => {
+        DiagnosedKind::Upstream => {
             &[CALLS, ATTEMPTS, RETRIES, STOPS, ATTEMPTS_PER_CALL, BUDGET_EXHAUSTED, HINTS]
         }
-        Kind::Server => &[SERVER_REQUESTS],
-        Kind::Cluster => {
+        DiagnosedKind::Server => &[SERVER_REQUESTS],
+        DiagnosedKind::Cluster => {
             &[ENVOY_REQUESTS, ENVOY_RETRIES, ENVOY_OVERFLOW, ENVOY_LIMIT, ENVOY_SUCCESS]
         }
-        Kind::Queue => &[QUEUE_RETRIES, QUEUE_JOBS],
-        Kind::Fleet => &[],
+        DiagnosedKind::Queue => &[QUEUE_RETRIES, QUEUE_JOBS],
+        DiagnosedKind::Fleet => &[],
     }
 }
 
-fn gauges(kind: Kind) -> &'static [&'static str] {
+fn gauges(kind: DiagnosedKind) -> &'static [&'static str] {
     match kind {
-        Kind::Upstream => &[BUDGET_BALANCE, MULTIPLIER, BREAKER_STATE],
-        Kind::Server | Kind::Cluster => &[],
-        Kind::Queue => &[QUEUE_AGE, QUEUE_BALANCE],
-        Kind::Fleet => &[FLEET_CONNECTED, FLEET_DIFFERS, FLEET_BALANCE],
+        DiagnosedKind::Upstream => &[BUDGET_BALANCE, MULTIPLIER, BREAKER_STATE],
+        DiagnosedKind::Server | DiagnosedKind::Cluster => &[],
+        DiagnosedKind::Queue => &[QUEUE_AGE, QUEUE_BALANCE],
+        DiagnosedKind::Fleet => &[FLEET_CONNECTED, FLEET_DIFFERS, FLEET_BALANCE],
     }
 }
 
 /// The metric of a sample, and the kind of its subject. Of histograms, only the buckets are read.
-pub(super) fn known(sample: &str) -> Option<(&'static str, Kind)> {
+pub(super) fn known(sample: &str) -> Option<(&'static str, DiagnosedKind)> {
     let name = match sample.strip_suffix("_bucket") {
         Some(histogram) => Some(histogram).filter(|name| *name == ATTEMPTS_PER_CALL)?,
         None => Some(sample).filter(|name| *name != ATTEMPTS_PER_CALL)?,
     };
-    Kind::ALL.into_iter().find_map(|kind| {
+    DiagnosedKind::ALL.into_iter().find_map(|kind| {
         let mut metrics = counters(kind).iter().chain(gauges(kind));
         metrics.find(|known| **known == name).map(|known| (*known, kind))
     })

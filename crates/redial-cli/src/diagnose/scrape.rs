@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
-use super::{Kind, names};
+use super::{DiagnosedKind, names};
 use crate::exposition::{ParseError, samples};
 
 /// The largest value of a counter: beyond 2^53 the text format cannot tell two numbers apart. Numbers that do not fit at
@@ -17,7 +17,7 @@ type Labels = Vec<(String, String)>;
 /// The metrics of an endpoint at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Scrape {
-    at: Nanos,
+    at: Time,
     /// By metric and subject: an Envoy may have ten thousand clusters, and each is looked up by its name.
     series: BTreeMap<(&'static str, String), BTreeMap<Labels, f64>>,
     /// All samples of the page, including unread ones.
@@ -32,7 +32,7 @@ impl Scrape {
     /// # Errors
     ///
     /// The first line that is not in the text format.
-    pub fn read(page: &str, at: Nanos) -> Result<Self, ParseError> {
+    pub fn read(page: &str, at: Time) -> Result<Self, ParseError> {
         let mut scrape = Self { at, ..Self::default() };
         for sample in samples(page) {
             let sample = sample?;
@@ -109,8 +109,8 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    pub(super) fn over(&self) -> Nanos {
-        self.to.at.saturating_sub(self.from.at)
+    pub(super) fn over(&self) -> Span {
+        self.to.at - self.from.at
     }
 
     /// The sum of the increases of a counter's series with these labels.
@@ -125,7 +125,7 @@ impl Change<'_> {
     }
 
     /// Whether a counter of a subject fell or is gone.
-    pub(super) fn was_reset(&self, kind: Kind, subject: &str) -> bool {
+    pub(super) fn was_reset(&self, kind: DiagnosedKind, subject: &str) -> bool {
         let mut before = names::counters(kind).iter().flat_map(|metric| {
             self.from.of(metric, subject).map(move |(labels, was)| (metric, labels, was))
         });
@@ -135,7 +135,11 @@ impl Change<'_> {
     }
 
     /// A counter of a subject with an impossible value in either scrape.
-    pub(super) fn impossible(&self, kind: Kind, subject: &str) -> Option<(&'static str, f64)> {
+    pub(super) fn impossible(
+        &self,
+        kind: DiagnosedKind,
+        subject: &str,
+    ) -> Option<(&'static str, f64)> {
         let mut values = names::counters(kind).iter().flat_map(|metric| {
             let all = self.from.of(metric, subject).chain(self.to.of(metric, subject));
             all.map(move |(_, value)| (*metric, *value))

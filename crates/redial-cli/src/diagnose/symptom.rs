@@ -134,14 +134,14 @@ impl Symptom {
 
 /// A symptom, and the numbers that show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct ObservedSymptom {
     /// The symptom.
     pub symptom: Symptom,
     /// A sentence with the numbers, without its full stop.
     pub saw: String,
 }
 
-impl Finding {
+impl ObservedSymptom {
     pub(super) fn new(symptom: Symptom, saw: impl Into<String>) -> Self {
         Self { symptom, saw: saw.into() }
     }

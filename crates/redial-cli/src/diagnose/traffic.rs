@@ -9,17 +9,17 @@ use super::backlog::{NOT_A_COUNT, WAS_RESET};
 use super::names;
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
-use super::{FEW, Kind, QUEUE_METER, Subject};
+use super::{Diagnosed, DiagnosedKind, FEW, QUEUE_METER};
 
 /// The most attempts that a policy should have, as in the rule too-many-attempts.
 const MOST_ATTEMPTS: f64 = 5.0;
 
-pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Subject> {
+pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Diagnosed> {
     // A subject may have calls and no attempts yet.
-    let all: [(Kind, &[&'static str]); 3] = [
-        (Kind::Upstream, &[names::ATTEMPTS, names::CALLS]),
-        (Kind::Server, &[names::SERVER_REQUESTS]),
-        (Kind::Cluster, &[names::ENVOY_REQUESTS]),
+    let all: [(DiagnosedKind, &[&'static str]); 3] = [
+        (DiagnosedKind::Upstream, &[names::ATTEMPTS, names::CALLS]),
+        (DiagnosedKind::Server, &[names::SERVER_REQUESTS]),
+        (DiagnosedKind::Cluster, &[names::ENVOY_REQUESTS]),
     ];
     let mut subjects = Vec::new();
     for (kind, metrics) in all {
@@ -29,7 +29,7 @@ pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Sub
         let (was, is) = (named(change.from), named(change.to));
         subjects.extend(is.iter().map(|name| examine(kind, name, change, usual)));
         subjects.extend(was.difference(&is).map(|name| {
-            let mut subject = Subject::new(kind, name);
+            let mut subject = Diagnosed::new(kind, name);
             subject
                 .unknown
                 .push("what it does: it was in the first scrape but not in the last one".into());
@@ -39,15 +39,20 @@ pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Sub
     subjects
 }
 
-fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>) -> Subject {
-    let mut subject = Subject::new(kind, name);
+fn examine(
+    kind: DiagnosedKind,
+    name: &str,
+    change: Change<'_>,
+    usual: Option<Change<'_>>,
+) -> Diagnosed {
+    let mut subject = Diagnosed::new(kind, name);
     if let Some((metric, value)) = change.impossible(kind, name) {
         subject.mark_unreliable(metric, value, NOT_A_COUNT);
         return subject;
     }
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
-    if kind == Kind::Upstream && is_of_workers(name, change.to) {
+    if kind == DiagnosedKind::Upstream && is_of_workers(name, change.to) {
         subject.of_jobs = change.to.largest(names::MULTIPLIER, name).filter(|ratio| *ratio >= 0.0);
         if subject.of_jobs.is_none() && change.to.has(names::MULTIPLIER, name) {
             subject.mark_unreliable(names::MULTIPLIER, f64::NAN, "is not a ratio");
@@ -56,8 +61,8 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     compare(&mut subject, flow, usual);
     attribute(&mut subject, flow, change);
     match kind {
-        Kind::Upstream => client_findings(&mut subject, change),
-        Kind::Cluster => envoy_findings(&mut subject, change),
+        DiagnosedKind::Upstream => client_findings(&mut subject, change),
+        DiagnosedKind::Cluster => envoy_findings(&mut subject, change),
         _ => {}
     }
     caveats(&mut subject, flow, change);
@@ -72,16 +77,16 @@ fn is_of_workers(name: &str, scrape: &Scrape) -> bool {
     scrape.has(names::QUEUE_JOBS, queue.unwrap_or(name)) && (queue.is_some() || !has_own())
 }
 
-fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
+fn flow(kind: DiagnosedKind, name: &str, change: Change<'_>) -> Flow {
     let count = |metric, with: &[(&str, &str)]| change.count(metric, name, with);
     let over = change.over();
     match kind {
-        Kind::Cluster => {
+        DiagnosedKind::Cluster => {
             let attempts = count(names::ENVOY_REQUESTS, &[]);
             let retries = count(names::ENVOY_RETRIES, &[]);
             Flow { calls: attempts.saturating_sub(retries), inherited: 0, attempts, over }
         }
-        Kind::Server => {
+        DiagnosedKind::Server => {
             let (first, retry) = (
                 count(names::SERVER_REQUESTS, &[("attempt", "first")]),
                 count(names::SERVER_REQUESTS, &[("attempt", "retry")]),
@@ -98,7 +103,7 @@ fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
 }
 
 /// Compares it with the baseline.
-fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
+fn compare(subject: &mut Diagnosed, flow: Flow, usual: Option<Change<'_>>) {
     let Some(usual) = usual else { return };
     if usual.impossible(subject.kind, &subject.name).is_some() {
         let why = "whether there are more calls than usual: a counter had an impossible value in the baseline";
@@ -122,7 +127,7 @@ fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
 
 /// Attributes the excess to layers. Layers multiply, so both may have a part in it: a layer that alone would be a storm,
 /// and the layer that makes most of it.
-fn attribute(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+fn attribute(subject: &mut Diagnosed, flow: Flow, change: Change<'_>) {
     if subject.level().is_none_or(|level| level == Level::Calm) {
         return;
     }
@@ -133,7 +138,7 @@ fn attribute(subject: &mut Subject, flow: Flow, change: Change<'_>) {
         attribute_to_client(subject, flow, change);
     }
     if above >= 0.5 || is_storm(arrived.multiplier()) {
-        let what = if subject.kind == Kind::Server { "requests" } else { "calls" };
+        let what = if subject.kind == DiagnosedKind::Server { "requests" } else { "calls" };
         let saw =
             format!("{} of {} {what} are retries of a layer above", flow.inherited, flow.calls);
         subject.find(Symptom::FromAbove, saw);
@@ -143,10 +148,10 @@ fn attribute(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
 }
 
-fn attribute_to_client(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+fn attribute_to_client(subject: &mut Diagnosed, flow: Flow, change: Change<'_>) {
     let own = flow.attempts.saturating_sub(flow.calls);
     let hedges = change.count(names::RETRIES, &subject.name, &[("reason", "hedge")]);
-    let whose = if subject.kind == Kind::Cluster { "of Envoy" } else { "of this client" };
+    let whose = if subject.kind == DiagnosedKind::Cluster { "of Envoy" } else { "of this client" };
     let saw = format!("{own} of {} attempts are retries {whose}", flow.attempts);
     if hedges.saturating_mul(2) > own {
         let saw = format!("{hedges} of {} attempts are hedges", flow.attempts);
@@ -158,7 +163,7 @@ fn attribute_to_client(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
 }
 
-fn client_findings(subject: &mut Subject, change: Change<'_>) {
+fn client_findings(subject: &mut Diagnosed, change: Change<'_>) {
     let name = subject.name.clone();
     let count = |metric, label, value| change.count(metric, &name, &[(label, value)]);
     let open = change.to.gauges(names::BREAKER_STATE, &name, &[("state", "open")]);
@@ -207,7 +212,7 @@ fn client_findings(subject: &mut Subject, change: Change<'_>) {
     }
 }
 
-fn envoy_findings(subject: &mut Subject, change: Change<'_>) {
+fn envoy_findings(subject: &mut Diagnosed, change: Change<'_>) {
     let name = subject.name.clone();
     let count = |metric| change.count(metric, &name, &[]);
     let overflow = count(names::ENVOY_OVERFLOW);
@@ -228,7 +233,7 @@ fn envoy_findings(subject: &mut Subject, change: Change<'_>) {
 }
 
 /// Records what could not be determined.
-fn caveats(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+fn caveats(subject: &mut Diagnosed, flow: Flow, change: Change<'_>) {
     let level = subject.level();
     let was_reset = change.was_reset(subject.kind, &subject.name);
     let unknown = &mut subject.unknown;

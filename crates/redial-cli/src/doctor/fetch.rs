@@ -10,9 +10,9 @@ use redial_cli::exposition::LARGEST_PAGE;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, Response, Url};
 
+use crate::clock;
 use crate::duration;
 use crate::failed::Failed;
-use crate::run::clock;
 
 /// The default scrape timeout of Prometheus.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,9 +137,10 @@ async fn body(mut answer: Response) -> Result<Vec<u8>, String> {
         format!("the response is cut off after {} bytes: {}", body.len(), chain(&error))
     })? {
         if body.len() + part.len() > LARGEST_PAGE {
-            return Err(
-                "responds with more than 16 MiB; for Envoy, append ?usedonly&filter=upstream_rq to the URL".into(),
-            );
+            let most = LARGEST_PAGE >> 20;
+            return Err(format!(
+                "responds with more than {most} MiB; for Envoy, append ?usedonly&filter=upstream_rq to the URL"
+            ));
         }
         body.extend_from_slice(&part);
     }

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use redial_cli::diagnose::diagnose;
+use redial_core::Span;
 use redial_core::storm::Level;
 use tokio::runtime::Builder;
 
@@ -19,8 +20,8 @@ use crate::terminal::Terminal;
 use crate::text::sanitise;
 use fetch::Endpoint;
 
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(3600);
+const MIN_SPAN: Duration = Duration::from_millis(100);
+const MAX_SPAN: Duration = Duration::from_secs(3600);
 
 /// Detect a retry storm, the layer that causes it, and what to do
 ///
@@ -67,8 +68,9 @@ pub(crate) struct Args {
 
 fn span(text: &str) -> Result<Duration, String> {
     let span = duration::read(text).map_err(|error| error.to_string())?;
-    let fits = (SHORTEST..=LONGEST).contains(&span);
-    fits.then_some(span).ok_or_else(|| "must be from 100ms to 1h".to_owned())
+    let fits = (MIN_SPAN..=MAX_SPAN).contains(&span);
+    let wrong = || format!("must be from {} to {}", Span::from(MIN_SPAN), Span::from(MAX_SPAN));
+    fits.then_some(span).ok_or_else(wrong)
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {

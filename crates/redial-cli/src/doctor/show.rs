@@ -1,9 +1,8 @@
 //! Prints a diagnosis, for people or as JSON.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
-use redial_cli::diagnose::{Diagnosis, Kind, Subject};
+use redial_cli::diagnose::{Diagnosed, DiagnosedKind, Diagnosis};
 use redial_core::storm::{Flow, Level};
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ pub(super) fn words(
     width: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let over = duration::text(Duration::from_nanos(diagnosis.over));
+    let over = duration::text(diagnosis.over);
     let (idle, seen): (Vec<_>, Vec<_>) =
         diagnosis.subjects.iter().partition(|subject| subject.is_idle());
     let is_unreliable = seen.iter().any(|subject| subject.is_unreliable);
@@ -48,7 +47,7 @@ pub(super) fn words(
     }
     if !idle.is_empty() {
         let named =
-            |subject: &&Subject| format!("{} {}", subject.kind.name(), sanitise(&subject.name));
+            |subject: &&Diagnosed| format!("{} {}", subject.kind.name(), sanitise(&subject.name));
         let mut names: Vec<_> = idle.iter().take(MOST_IDLE).map(named).collect();
         if let Some(more) = idle.len().checked_sub(MOST_IDLE).filter(|more| *more > 0) {
             names.push(format!("and {more} more"));
@@ -70,17 +69,17 @@ pub(super) fn words(
     Ok(())
 }
 
-fn level(subject: &Subject) -> &'static str {
+fn level(subject: &Diagnosed) -> &'static str {
     match subject.level() {
         Some(level) => level.name(),
         None if subject.is_unreliable => "unknown",
-        None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "ok",
-        None if subject.kind >= Kind::Queue => "attention",
+        None if subject.kind >= DiagnosedKind::Queue && subject.findings.is_empty() => "ok",
+        None if subject.kind >= DiagnosedKind::Queue => "attention",
         None => "unknown",
     }
 }
 
-fn sentence(subject: &Subject) -> String {
+fn sentence(subject: &Diagnosed) -> String {
     let name = sanitise(&subject.name);
     let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
         return format!("{} {name}", subject.kind.name());
@@ -97,10 +96,12 @@ fn sentence(subject: &Subject) -> String {
         kind if flow.fresh() == 0 => {
             format!("all calls to {} {name} are retries from a layer above", kind.name())
         }
-        Kind::Server => {
+        DiagnosedKind::Server => {
             format!("each user request arrives {multiplier} times at server {name}")
         }
-        Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
+        DiagnosedKind::Cluster => {
+            format!("Envoy sends {multiplier} attempts per call to cluster {name}")
+        }
         _ => format!("this client sends {multiplier} attempts per call to upstream {name}"),
     };
     let usual = subject.surge.map(|surge| format!(", {surge:.1} times the baseline"));
@@ -108,10 +109,11 @@ fn sentence(subject: &Subject) -> String {
     format!("{first}; {} ({counted})", share(subject.kind, &flow))
 }
 
-fn share(kind: Kind, flow: &Flow) -> String {
-    let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "its own retries" };
+fn share(kind: DiagnosedKind, flow: &Flow) -> String {
+    let own =
+        if kind == DiagnosedKind::Cluster { "Envoy's own retries" } else { "its own retries" };
     match flow.from_above() {
-        None if kind == Kind::Server => "none is marked as a retry".to_owned(),
+        None if kind == DiagnosedKind::Server => "none is marked as a retry".to_owned(),
         None => "there are no more attempts than calls".to_owned(),
         Some(0.0) => format!("the excess is {own}"),
         Some(1.0) => "the excess is retries from a layer above".to_owned(),
@@ -124,11 +126,11 @@ fn share(kind: Kind, flow: &Flow) -> String {
 }
 
 /// The numbers behind the sentence: calls are the fresh ones, which the multiplier divides by.
-fn counted(kind: Kind, flow: &Flow) -> String {
+fn counted(kind: DiagnosedKind, flow: &Flow) -> String {
     let (attempts, fresh) = (flow.attempts, flow.fresh());
     match (kind, flow.inherited) {
-        (Kind::Server, 0) => format!("requests: {attempts}"),
-        (Kind::Server, above) => format!("requests: {attempts}, {above} of them retries"),
+        (DiagnosedKind::Server, 0) => format!("requests: {attempts}"),
+        (DiagnosedKind::Server, above) => format!("requests: {attempts}, {above} of them retries"),
         (_, 0) => format!("attempts: {attempts}, calls: {fresh}"),
         (_, above) => {
             format!("attempts: {attempts}, calls: {fresh}, and {above} for retries from above")
@@ -160,14 +162,14 @@ fn paragraph(out: &mut impl Write, width: usize, mark: &str, text: &str) -> io::
 pub(super) fn json(place: &str, diagnosis: &Diagnosis) -> Value {
     json!({
         "url": place,
-        "seconds": diagnosis.over as f64 / 1e9,
+        "seconds": diagnosis.over.as_secs_f64(),
         "level": diagnosis.level().map(Level::name),
         "subjects": diagnosis.subjects.iter().map(subject).collect::<Vec<_>>(),
         "unknown": diagnosis.unknown,
     })
 }
 
-fn subject(subject: &Subject) -> Value {
+fn subject(subject: &Diagnosed) -> Value {
     let findings = subject.findings.iter().map(|finding| {
         json!({
             "symptom": finding.symptom.name(),

@@ -3,12 +3,11 @@
 mod rules;
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
 use redial_core::fleet::Location;
-use redial_core::{Nanos, Policy, parse_duration};
+use redial_core::{Policy, Span};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 use serde::Serialize;
@@ -52,7 +51,7 @@ pub(crate) struct Args {
     seed: u64,
     /// Duration of an attempt, such as 20ms
     #[arg(long, default_value = "0s", value_parser = latency)]
-    latency: Nanos,
+    latency: Span,
     /// Whether the calls are safe to repeat
     #[arg(long, default_value = "idempotent", value_parser = safeties())]
     safety: Safety,
@@ -99,11 +98,11 @@ fn safeties() -> impl TypedValueParser<Value = Safety> {
     })
 }
 
-fn latency(text: &str) -> Result<Nanos, String> {
-    const LONGEST: Nanos = 24 * 3600 * 1_000_000_000;
-    match parse_duration(text) {
-        Ok(latency) if latency <= LONGEST => Ok(latency),
-        Ok(_) => Err("must be at most 24h".to_owned()),
+fn latency(text: &str) -> Result<Span, String> {
+    const MAX_LATENCY: Span = Span::from_secs(24 * 3600);
+    match text.parse::<Span>() {
+        Ok(latency) if latency <= MAX_LATENCY => Ok(latency),
+        Ok(_) => Err(format!("must be at most {MAX_LATENCY}")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -169,9 +168,9 @@ fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
             step.outcome.clone().unwrap_or_else(|| "not sent".to_owned()),
             step.ruling.name().to_owned(),
             step.ruling.reason().to_owned(),
-            step.ruling.delay().map_or_else(|| "-".to_owned(), short),
+            step.ruling.delay().map_or_else(|| "-".to_owned(), duration::text),
             step.budget.map_or_else(|| "none".to_owned(), |balance| balance.to_string()),
-            short(step.elapsed),
+            duration::text(step.elapsed),
         ]
     }));
     print(&table, out, |column| (2..=4).contains(&column))?;
@@ -195,11 +194,11 @@ fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     }
     let mut table = vec![["retry", "ceiling", "mean", "p5", "p95"].map(str::to_owned).to_vec()];
     table.extend(answer.waits.iter().map(|wait| {
-        let times = [wait.ceiling, wait.mean, wait.p5, wait.p95].map(short);
+        let times = [wait.ceiling, wait.mean, wait.p5, wait.p95].map(duration::text);
         [wait.retry.to_string()].into_iter().chain(times).collect()
     }));
     print(&table, out, |_| false)?;
-    let cap = short(answer.cap.wait);
+    let cap = duration::text(answer.cap.wait);
     match answer.cap.retry {
         Some(retry) => writeln!(out, "\nThe cap of {cap} is reached at retry {retry}.")?,
         None => writeln!(out, "\nThe cap of {cap} is not reached.")?,
@@ -217,7 +216,7 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let header = (1..=answer.runs.len()).map(|run| format!("run {run}"));
     let mut table = vec![["retry".to_owned()].into_iter().chain(header).collect::<Vec<_>>()];
     table.extend(answer.waits.iter().zip(0..).map(|(wait, row): (_, usize)| {
-        let waits = answer.runs.iter().map(|run| short(run[row]));
+        let waits = answer.runs.iter().map(|run| duration::text(run[row]));
         [wait.retry.to_string()].into_iter().chain(waits).collect()
     }));
     print(&table, out, |_| false)?;
@@ -254,8 +253,4 @@ fn print(
 ) -> io::Result<()> {
     let widths = widths(table);
     table.iter().try_for_each(|row| writeln!(out, "{}", aligned(row, &widths, "  ", &is_left)))
-}
-
-fn short(nanos: Nanos) -> String {
-    duration::text(Duration::from_nanos(nanos))
 }

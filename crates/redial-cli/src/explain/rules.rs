@@ -1,11 +1,11 @@
 //! The budget, the hedges and the stall of a policy, in sentences.
 
+use redial_core::Policy;
 use redial_core::admit::StallRule;
 use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::schedule::{HedgeDelay, HedgeRule};
-use redial_core::{NEVER, Policy};
 
-use super::short;
+use crate::duration;
 
 /// A line for each rule of the policy.
 pub(super) fn describe(policy: &Policy) -> Vec<String> {
@@ -45,7 +45,7 @@ fn window(budget: &WindowBudget) -> String {
     format!(
         "Budget: retries are at most {} of the calls of the last {}{floor}, whatever becomes of them.",
         percent(budget.ratio),
-        short(budget.ttl)
+        duration::text(budget.ttl)
     )
 }
 
@@ -100,7 +100,7 @@ fn hedges(rule: &HedgeRule, policy: &Policy) -> String {
             .to_owned();
     }
     let delay = match rule.when {
-        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
+        HedgeDelay::After(_) => rule.fixed_delay().map(duration::text).unwrap_or_default(),
         HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
             format!("the {ratio} quantile of the latencies")
         }

@@ -5,28 +5,35 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use redial_policy::file::{Address, File, Upstream};
+use redial_core::Policy;
+use redial_policy::file::{Address, File, Named, Setting, Upstream};
 
 use super::Args;
 use crate::check;
-use crate::check::human::plain_problem;
+use crate::problem::plain_problem;
 
 /// Where the configuration comes from.
 pub(crate) struct Config {
     path: Option<PathBuf>,
     upstreams: Vec<Upstream>,
+    /// The policy of these upstreams, if it is not the standard one.
+    policy: Option<Policy>,
     threads: Option<u16>,
 }
 
+/// The name of the policy of the arguments.
+const OF_ARGUMENTS: &str = "arguments";
+
 impl Config {
-    pub(super) fn new(args: &Args) -> Self {
+    pub(super) fn new(args: &Args) -> Result<Self, String> {
         let Args { file, upstream, threads, .. } = args;
-        Self { path: file.clone(), upstreams: upstream.clone(), threads: *threads }
+        let (path, policy) = (file.clone(), policy(args)?);
+        Ok(Self { path, upstreams: upstream.clone(), policy, threads: *threads })
     }
 
     /// Only a file.
     pub(crate) fn of_file(path: &Path) -> Self {
-        Self { path: Some(path.to_owned()), upstreams: Vec::new(), threads: None }
+        Self { path: Some(path.to_owned()), upstreams: Vec::new(), policy: None, threads: None }
     }
 
     pub(crate) fn path(&self) -> Option<&Path> {
@@ -55,7 +62,15 @@ impl Config {
             if file.upstreams.iter().any(is_known) {
                 return Err(format!("--upstream {}: there is one already", upstream.name));
             }
-            file.upstreams.push(upstream.clone());
+            let policy = self.policy.as_ref().map(|_| OF_ARGUMENTS.to_owned());
+            file.upstreams.push(Upstream { policy, ..upstream.clone() });
+        }
+        if let Some(policy) = &self.policy {
+            if file.policy(OF_ARGUMENTS).is_some() {
+                return Err(format!("--policy: the file has a [policy.{OF_ARGUMENTS}] already"));
+            }
+            let (name, policy) = (OF_ARGUMENTS.to_owned(), policy.clone());
+            file.policies.push(Named { name, policy, setting: Setting::default() });
         }
         if let Some(threads) = self.threads {
             file.proxy.threads = threads.into();
@@ -81,6 +96,19 @@ fn read(path: &Path) -> Result<File, String> {
         Some(errors) => Err(format!("{place}: `redial check` finds errors\n{errors}")),
         None => Ok(file),
     }
+}
+
+/// The policy that the arguments describe; `None`, if they describe none.
+fn policy(args: &Args) -> Result<Option<Policy>, String> {
+    let named = args.policy.as_ref();
+    if let Some(named) = named.filter(|named| named.policy.fleet().is_some()) {
+        return Err(format!("--policy {}: a fleet needs a file with its ledger", named.name));
+    }
+    let policy = named.map(|named| named.policy.clone());
+    let Some(timeout) = args.attempt_timeout else { return Ok(policy) };
+    let draft = policy.unwrap_or_else(Policy::standard).edit();
+    let draft = draft.attempt_timeout(timeout.into());
+    draft.build().map(Some).map_err(|invalid| format!("--attempt-timeout: {invalid}"))
 }
 
 /// Reads NAME=URL.

@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::thread;
 
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
-use redial_core::NEVER;
+use redial_core::{Deadline, Span};
 use redial_policy::file::{AccessLog, Address};
 use redial_proxy::{Line, Options, Proxy, Sockets, Source};
 use serde_json::json;
 
 use crate::failed::Failed;
 use crate::log::{Form, json_line};
-use crate::run::{Signals, Status, ready, stop_ourselves};
+use crate::policy;
+use crate::process::{SignalFlags, Status, open_files, ready, stop_ourselves};
 use crate::stderr::{LAST_FLUSH, Stderr};
 use crate::text::sanitise_lines;
 pub(crate) use config::Config;
@@ -50,6 +50,8 @@ signal that killed it, 127 if it was not found, 126 if it could not be started).
 Examples:
   # a program, with the URL of its upstream in API_URL
   redial proxy --upstream api=http://127.0.0.1:9 -- sh -c 'echo $API_URL'
+  # with another policy
+  redial proxy --upstream api=http://127.0.0.1:9 --policy web --attempt-timeout 2s -- date
   # a file
   echo '[upstream.api]' > proxy.toml
   echo 'listen = \"127.0.0.1:0\"' >> proxy.toml
@@ -65,14 +67,21 @@ pub(crate) struct Args {
     /// A policy file with [upstream.NAME] tables
     #[arg(required_unless_present_any = ["upstream", "ready"])]
     file: Option<PathBuf>,
-    /// Forward to URL under the standard policy; may be repeated
+    /// Forward to URL under the standard policy, or --policy; may be repeated
     #[arg(long, value_name = "NAME=URL", value_parser = config::upstream)]
     upstream: Vec<redial_policy::file::Upstream>,
+    /// Policy of every --upstream: a preset, or the path of a policy file, with #NAME if it has several
+    /// [default: standard]
+    #[arg(long, value_name = "POLICY", requires = "upstream", value_parser = policy::Named::read)]
+    policy: Option<policy::Named>,
+    /// Timeout of an attempt of every --upstream
+    #[arg(long, value_name = "TIME", requires = "upstream", value_parser = duration)]
+    attempt_timeout: Option<Span>,
     /// Check the file and what it names, and exit
     #[arg(long, conflicts_with = "program")]
     check: bool,
     /// Exit with 0 if the sidecar whose admin interface is at ADDRESS is ready, else with 1
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["file", "upstream", "check", "program", "threads"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["file", "upstream", "policy", "check", "program", "threads"])]
     ready: Option<Address>,
     /// Number of threads, instead of [proxy] threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -82,11 +91,15 @@ pub(crate) struct Args {
     program: Vec<OsString>,
 }
 
+fn duration(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error: redial_core::Unreadable| error.to_string())
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if let Some(address) = &args.ready {
         return ready::ask(address);
     }
-    let config = Arc::new(Config::new(args));
+    let config = Arc::new(Config::new(args).map_err(Failed::Input)?);
     let file = config.read().map_err(Failed::Input)?;
     let place = config.place();
     if args.check {
@@ -96,7 +109,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let sockets = Sockets::from_env().map_err(|error| Failed::Input(error.to_string()))?;
     let form = if file.proxy.log == AccessLog::Json { Form::Json } else { Form::Text };
     let log = Arc::new(Log::new(form));
-    let signals = Signals::listen()?;
+    let signals = SignalFlags::listen()?;
     let lines = Arc::clone(&log);
     let source = config.path().map(|path| {
         let (path, config) = (path.to_owned(), Arc::clone(&config));
@@ -122,7 +135,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         }
         None => None,
     };
-    allow_open_files();
+    open_files::raise();
     notify("READY=1");
     let mut sidecar = Sidecar { signals, log, program };
     let done = sidecar.run(proxy);
@@ -160,7 +173,7 @@ impl Log {
 }
 
 struct Sidecar {
-    signals: Signals,
+    signals: SignalFlags,
     log: Arc<Log>,
     program: Option<Program>,
 }
@@ -169,7 +182,7 @@ impl Sidecar {
     /// Runs until the program has ended, or until a signal if there is none. Returns the exit code.
     fn run(&mut self, proxy: Proxy) -> io::Result<u8> {
         let status = loop {
-            ready(&mut [PollFd::new(self.signals.fd(), PollFlags::POLLIN)], NEVER)?;
+            ready(&mut [PollFd::new(self.signals.fd(), PollFlags::POLLIN)], Deadline::NONE)?;
             let came = self.signals.take();
             let Some(program) = &mut self.program else {
                 if came.into_iter().any(|signal| is_over(signal, &proxy)) {
@@ -201,7 +214,7 @@ impl Sidecar {
                 PollFd::new(self.signals.fd(), PollFlags::POLLIN),
                 PollFd::new(done.as_fd(), PollFlags::POLLIN),
             ];
-            ready(&mut fds, NEVER)?;
+            ready(&mut fds, Deadline::NONE)?;
             let is_done = fds[1].any().unwrap_or(false);
             if is_done || self.signals.take().into_iter().any(is_ending) {
                 return Ok(());
@@ -226,13 +239,4 @@ fn is_over(signal: Signal, proxy: &Proxy) -> bool {
 
 fn is_ending(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGQUIT)
-}
-
-/// Each connection is an open file, and the usual limit of 1024 is for programs that use `select`: the program that was
-/// started keeps it.
-pub(crate) fn allow_open_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With the usual limit there are fewer connections.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
-    }
 }

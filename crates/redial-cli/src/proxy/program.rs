@@ -10,8 +10,7 @@ use nix::unistd::Pid;
 
 use super::notify;
 use crate::failed::Failed;
-use crate::guard::{Guard, MARK};
-use crate::run::{Group, Grouping, Status, not_started};
+use crate::process::{Group, Grouping, Guard, MARK, Status, not_started};
 
 /// What systemd tells the sidecar, and not its program.
 const OURS: [&str; 4] = [notify::VARIABLE, "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID"];

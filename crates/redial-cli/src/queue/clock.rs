@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::location::{IfMissing, Location, QueueArgs, named_error};
 use super::time::Utc;
+use crate::clock::wall;
 use crate::duration;
 use crate::failed::Failed;
-use crate::run::clock::wall;
 
 /// Compare the store's clock with this machine's clock, or repair it
 ///

@@ -135,7 +135,7 @@ pub(super) fn check_delivery(
     headers: &[(String, String)],
     idempotency_key: Option<&str>,
 ) -> Result<(), Failed> {
-    let wrong = |why: delivery::Invalid| Failed::Input(why.to_string());
+    let wrong = |why: delivery::InvalidDelivery| Failed::Input(why.to_string());
     if !Delivery::is_delivery(headers) {
         return Ok(());
     }

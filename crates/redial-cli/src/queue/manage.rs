@@ -1,10 +1,11 @@
 //! `redial queue pause`, `resume`, `set`, `rm` and `verify`.
 
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use redial_core::Rate;
 use redial_core::admit::RateRule;
+use redial_core::{Rate, Span};
 use redial_queue::durable::{Filter, JobId};
 use serde_json::json;
 
@@ -120,7 +121,9 @@ pub(super) async fn set(args: &Set) -> Result<(), Failed> {
     let queue = args.queue.find_or_make().await?;
     let change = queue.change(|settings| {
         settings.rate = rate.unwrap_or(settings.rate);
-        settings.per_key = args.per_key.unwrap_or(settings.per_key);
+        if let Some(most) = args.per_key {
+            settings.per_key = NonZeroU32::new(most);
+        }
         if let Some(most) = args.most_dead {
             settings.most_dead = most.into_option();
         }
@@ -134,7 +137,7 @@ fn rule(rate: Option<Rate>, burst: Option<u32>) -> Result<Option<RateRule>, Fail
         let why = "no job would ever be claimed; use `redial queue pause`";
         return Err(Failed::input("--rate", why));
     }
-    let a_second = u64::from(rate.count) * 1_000_000_000 / rate.per.max(1);
+    let a_second = Span::SECOND * u64::from(rate.count) / rate.per;
     let usual = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
     Ok(Some(RateRule::new(rate, burst.unwrap_or(usual))))
 }

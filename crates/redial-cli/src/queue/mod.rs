@@ -18,8 +18,6 @@ mod work;
 
 pub(crate) mod dead;
 
-pub(crate) use work::{Signals, install_recorder};
-
 use std::io::Write;
 
 use clap::Subcommand;

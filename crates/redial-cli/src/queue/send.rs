@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    let wrong = |why: redial_queue::delivery::Invalid| Failed::Input(why.to_string());
+    let wrong = |why: redial_queue::delivery::InvalidDelivery| Failed::Input(why.to_string());
     let usual = if args.data.is_some() { "POST" } else { "GET" };
     let method = args.method.as_deref().unwrap_or(usual);
     let mut delivery = Delivery::new(method, &args.url).map_err(wrong)?;

@@ -59,7 +59,7 @@ fn object(name: &str, counts: &Counts, settings: &Settings) -> Value {
         "paused": settings.paused,
         "rate": settings.rate.map(|rule| rule.rate.to_string()),
         "burst": settings.rate.map(|rule| rule.burst),
-        "per_key": settings.per_key,
+        "per_key": settings.per_key_number(),
         "most_dead": settings.most_dead,
         "due": counts.due,
         "later": counts.later,
@@ -90,9 +90,8 @@ fn show(
     if let Some(rule) = settings.rate {
         set.push(format!("{} with a burst of {}", rule.rate, rule.burst));
     }
-    if settings.per_key != 1 {
-        let many =
-            if settings.per_key == 0 { "any number".into() } else { settings.per_key.to_string() };
+    if settings.per_key != Settings::default().per_key {
+        let many = settings.per_key.map_or("any number".to_owned(), |most| most.to_string());
         set.push(format!("{many} of a key concurrently"));
     }
     if let Some(most) = settings.most_dead {

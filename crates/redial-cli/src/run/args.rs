@@ -5,16 +5,16 @@ use std::ffi::OsString;
 use redial_core::admit::budget::Budget;
 use redial_core::fleet::Location;
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Draft, LONGEST, Nanos, Policy, Preset, Rate, SECOND, parse_duration};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Preset, Rate, Span};
 use regex_lite::Regex;
 use toml::Table;
 
 use super::budget::Place;
-use super::judge::Codes;
 use super::output::Output;
 use super::stdin::Mode;
 use crate::log::Form;
 use crate::policy;
+use crate::process::ExitCodes;
 
 const POLICY: &str = "Policy";
 const WHAT: &str = "What is retried";
@@ -29,7 +29,8 @@ const STREAMS: &str = "Input and output";
 #[command(override_usage = "redial run [OPTIONS] -- <CMD>...")]
 #[command(after_help = "\
 By default every exit code except 0 is retried, but not 126 and 127 (the command cannot be executed, or is not \
-found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or \
+found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. Of curl, wget, rsync and git, exit \
+codes that another attempt cannot change are not retried either, such as that of curl for a 404. With --retry-on-exit or \
 --retry-on-output, only what they name is retried.
 
 Exit codes: that of the last attempt, 128 plus the signal that ended it, 124 if it timed out, 75 if it was 0 but \
@@ -63,29 +64,29 @@ pub(crate) struct Args {
     attempts: Option<u32>,
     /// Timeout of an attempt (SIGTERM to all of its processes, SIGKILL after --grace)
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
-    attempt_timeout: Option<Nanos>,
+    attempt_timeout: Option<Span>,
     /// Timeout of the whole call, attempts and waits together
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
-    deadline: Option<Nanos>,
+    deadline: Option<Span>,
     /// The upper limit of the first wait; raises --cap to four times this, if it is lower
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
-    base: Option<Nanos>,
+    base: Option<Span>,
     /// The upper limit of every wait
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
-    cap: Option<Nanos>,
+    cap: Option<Span>,
     /// The distribution of waits
     #[arg(long, help_heading = POLICY, value_parser = ["none", "full", "equal", "decorrelated"])]
     jitter: Option<String>,
     /// Time between SIGTERM and SIGKILL
     #[arg(long, help_heading = POLICY, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    pub(super) grace: Nanos,
+    pub(super) grace: Span,
 
     /// Retry only these exit codes, such as 75,1-3
-    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = Codes::read)]
-    pub(super) retry_on_exit: Option<Codes>,
+    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = ExitCodes::read)]
+    pub(super) retry_on_exit: Option<ExitCodes>,
     /// Never retry these exit codes
-    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = Codes::read)]
-    pub(super) stop_on_exit: Option<Codes>,
+    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = ExitCodes::read)]
+    pub(super) stop_on_exit: Option<ExitCodes>,
     /// Retry if a line of the output matches, for any exit code; may be repeated
     #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = pattern)]
     pub(super) retry_on_output: Vec<Regex>,
@@ -180,11 +181,11 @@ impl Args {
 
     fn changed(&self, draft: &Draft) -> Result<Draft, String> {
         let mut all = Table::try_from(draft).map_err(|error| error.to_string())?;
-        let time = |time: Nanos| redial_core::DurationText(time).to_string();
+        let time = |time: Span| time.to_string();
         put(&mut all, "attempts", self.attempts.map(i64::from));
         put(&mut all, "attempt_timeout", self.attempt_timeout.map(time));
         put(&mut all, "deadline", self.deadline.map(time));
-        let known = draft.clone().build().map_or(0, |policy| policy.backoff().cap);
+        let known = draft.clone().build().map(|policy| policy.backoff().cap).unwrap_or_default();
         let backoff = table(&mut all, "backoff");
         put(backoff, "base", self.base.map(time));
         put(backoff, "cap", self.cap.or(self.base.map(|base| raised(known, base))).map(time));
@@ -211,14 +212,14 @@ impl Args {
 /// 17.5 s in all; with full jitter they could be over before the restart is.
 fn unattended() -> Draft {
     let preset = Policy::from(Preset::Standard01);
-    let (base, cap, jitter) = (5 * SECOND, 30 * SECOND, Jitter::Equal);
+    let (base, cap, jitter) = (Span::from_secs(5), Span::from_secs(30), Jitter::Equal);
     let backoff = Backoff { base, cap, jitter, ..*preset.backoff() };
     preset.edit().without_deadline().backoff(backoff)
 }
 
 /// The cap for this base: high enough for waits that double twice.
-fn raised(cap: Nanos, base: Nanos) -> Nanos {
-    cap.max(base.saturating_mul(4)).min(LONGEST)
+fn raised(cap: Span, base: Span) -> Span {
+    cap.max(base * 4).min(LONGEST_DURATION)
 }
 
 /// A policy for one command. It has no other calls to earn retries with, or to hold back for.
@@ -262,8 +263,8 @@ fn flag(field: &str) -> &'static str {
     }
 }
 
-fn duration(text: &str) -> Result<Nanos, String> {
-    parse_duration(text).map_err(|error| error.to_string())
+fn duration(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error: redial_core::Unreadable| error.to_string())
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

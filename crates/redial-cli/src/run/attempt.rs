@@ -4,33 +4,31 @@ use std::ffi::OsString;
 use std::io;
 use std::mem;
 use std::os::fd::BorrowedFd;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
 
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Span, Time};
 
-use super::clock;
-use super::group::{Group, Grouping};
 use super::output::{Routes, Stream};
 use super::scan::{Found, Patterns};
-use super::signals::{Signals, is_ending};
 use super::stdin::{Feed, Stdin};
 use super::wait;
-use crate::guard::CommandGuard;
+use crate::clock;
+use crate::process::{CommandGuard, Group, Grouping, SignalFlags, Status, is_ending, ready};
 
 /// After the command has ended, its children may still print. A silence of this length counts as the end of the output.
-const SILENCE: Nanos = 500_000_000;
+const SILENCE: Span = Span::from_millis(500);
 /// The longest time that output is read after the command has ended.
-const LONGEST_DRAIN: Nanos = 5_000_000_000;
+const LONGEST_DRAIN: Span = Span::from_secs(5);
 /// How often a process group is polled: no signal reports that it has ended.
-const POLL: Nanos = 5_000_000;
+const POLL: Span = Span::from_millis(5);
 
 /// How long a command runs before its guard is started. Starting a guard costs about as much as `redial run` itself, and
 /// short commands have ended by then.
-const GUARD_DELAY: Nanos = 20_000_000;
+const GUARD_DELAY: Span = Span::from_millis(20);
 
 /// What all attempts of a call have in common.
 pub(super) struct Setting {
@@ -39,33 +37,7 @@ pub(super) struct Setting {
     pub(super) patterns: Patterns,
     pub(super) routes: Routes,
     pub(super) grouping: Grouping,
-    pub(super) grace: Nanos,
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Code(u8),
-    Signal(u8),
-}
-
-impl Status {
-    /// The exit code as in a shell.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Code(code) => code,
-            Self::Signal(signal) => 128 + (signal & 127),
-        }
-    }
-}
-
-impl From<ExitStatus> for Status {
-    fn from(status: ExitStatus) -> Self {
-        match status.signal() {
-            Some(signal) => Self::Signal(signal as u8),
-            None => Self::Code(status.code().unwrap_or(0) as u8),
-        }
-    }
+    pub(super) grace: Span,
 }
 
 /// The result of an attempt.
@@ -84,9 +56,9 @@ impl Setting {
     pub(super) fn attempt(
         &self,
         number: u32,
-        expires: Nanos,
+        expires: Deadline,
         stdin: &mut Stdin,
-        signals: &mut Signals,
+        signals: &mut SignalFlags,
     ) -> io::Result<Result<End, io::Error>> {
         let (program, args) = self.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
@@ -105,7 +77,7 @@ impl Setting {
         drop(command);
         let group = Group::new(Pid::from_raw(child.id() as i32), self.grouping);
         let feed = stdin.feed(child.stdin.take())?;
-        let guarding = Guarding::From(clock::now().saturating_add(GUARD_DELAY));
+        let guarding = Guarding::From(clock::now() + GUARD_DELAY);
         let (phase, user) = (Phase::Runs, None);
         let mut watch = Watch { setting: self, child, group, streams, feed, guarding, phase, user };
         let end = watch.until_it_ends(expires, signals);
@@ -123,13 +95,13 @@ impl Setting {
     pub(super) fn end_leftovers(
         &self,
         group: Group,
-        signals: &mut Signals,
+        signals: &mut SignalFlags,
     ) -> io::Result<Option<Signal>> {
         if !group.remains() {
             return Ok(None);
         }
         group.terminate();
-        let kill_at = clock::now().saturating_add(self.grace);
+        let kill_at = clock::now() + self.grace;
         while group.remains() && clock::now() < kill_at {
             if let Some(signal) = wait::pause(clock::now() + POLL, signals)? {
                 group.signal(Signal::SIGKILL);
@@ -145,7 +117,7 @@ impl Setting {
 enum Phase {
     Runs,
     /// It was terminated, and is killed at this time.
-    Terminated(Nanos),
+    Terminated(Time),
     Killed,
 }
 
@@ -153,14 +125,14 @@ enum Phase {
 #[derive(Clone, Copy)]
 struct Drain {
     status: Status,
-    silent_at: Nanos,
-    latest: Nanos,
+    silent_at: Time,
+    latest: Time,
 }
 
 /// The guard, which ends the command if we are killed.
 enum Guarding {
     /// It is started at this time.
-    From(Nanos),
+    From(Time),
     By(CommandGuard),
     /// It could not be started.
     Failed,
@@ -178,7 +150,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn until_it_ends(&mut self, expires: Nanos, signals: &mut Signals) -> io::Result<End> {
+    fn until_it_ends(&mut self, expires: Deadline, signals: &mut SignalFlags) -> io::Result<End> {
         let mut found = Found::default();
         let mut drain: Option<Drain> = None;
         loop {
@@ -199,7 +171,7 @@ impl Watch<'_> {
             }
             let more = self.wait(self.wake(expires, drain), signals, &mut found)?;
             if let (Some(drain), true) = (&mut drain, more) {
-                drain.silent_at = clock::now().saturating_add(SILENCE);
+                drain.silent_at = clock::now() + SILENCE;
             }
             self.handle(signals);
             if drain.is_none()
@@ -213,7 +185,7 @@ impl Watch<'_> {
         }
     }
 
-    fn guard(&mut self, now: Nanos) {
+    fn guard(&mut self, now: Time) {
         if matches!(self.guarding, Guarding::From(at) if now >= at) {
             let input = self.feed.as_ref().and_then(|feed| feed.input().ok());
             // Without a guard the command continues if we are killed, which is no reason to end it now.
@@ -231,11 +203,11 @@ impl Watch<'_> {
     }
 
     /// Ends the command when it times out, and kills its group after the grace period.
-    fn enforce_timeout(&mut self, now: Nanos, expires: Nanos, ended: bool) {
+    fn enforce_timeout(&mut self, now: Time, expires: Deadline, ended: bool) {
         match self.phase {
-            Phase::Runs if now >= expires && !ended => {
+            Phase::Runs if expires.is_over(now) && !ended => {
                 self.group.terminate();
-                self.phase = Phase::Terminated(now.saturating_add(self.setting.grace));
+                self.phase = Phase::Terminated(now + self.setting.grace);
             }
             Phase::Terminated(kill_at) if now >= kill_at => {
                 self.group.signal(Signal::SIGKILL);
@@ -245,7 +217,7 @@ impl Watch<'_> {
         }
     }
 
-    fn is_over(&self, drain: Drain, now: Nanos) -> bool {
+    fn is_over(&self, drain: Drain, now: Time) -> bool {
         if matches!(self.phase, Phase::Terminated(_)) && self.group.remains() {
             return false;
         }
@@ -260,24 +232,29 @@ impl Watch<'_> {
         stream.is_stuck() && self.user.is_none()
     }
 
-    fn wake(&self, expires: Nanos, drain: Option<Drain>) -> Nanos {
+    fn wake(&self, expires: Deadline, drain: Option<Drain>) -> Deadline {
         let enforce_timeout = match self.phase {
             Phase::Runs if drain.is_none() => expires,
-            Phase::Terminated(kill_at) if drain.is_none() => kill_at,
-            Phase::Terminated(_) => return clock::now() + POLL,
-            Phase::Runs | Phase::Killed => NEVER,
+            Phase::Terminated(kill_at) if drain.is_none() => kill_at.into(),
+            Phase::Terminated(_) => return (clock::now() + POLL).into(),
+            Phase::Runs | Phase::Killed => Deadline::NONE,
         };
         let enforce_timeout = match self.guarding {
-            Guarding::From(at) if drain.is_none() => enforce_timeout.min(at),
+            Guarding::From(at) if drain.is_none() => enforce_timeout.min(at.into()),
             _ => enforce_timeout,
         };
-        let silence = drain.map_or(NEVER, |drain| drain.silent_at.min(drain.latest));
+        let silence = drain.map(|drain| drain.silent_at.min(drain.latest));
         let is_blocked = self.streams.iter().any(|stream| self.has_undelivered(stream));
-        if is_blocked { enforce_timeout } else { enforce_timeout.min(silence) }
+        if is_blocked { enforce_timeout } else { enforce_timeout.min(silence.into()) }
     }
 
     /// Waits for an event and pumps the streams. Returns whether there was output.
-    fn wait(&mut self, until: Nanos, signals: &Signals, found: &mut Found) -> io::Result<bool> {
+    fn wait(
+        &mut self,
+        until: Deadline,
+        signals: &SignalFlags,
+        found: &mut Found,
+    ) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(signals.fd(), PollFlags::POLLIN)];
         let mut places = [None; 4];
         let mut add = |place: usize, fd, flags| {
@@ -297,7 +274,7 @@ impl Watch<'_> {
                 add(3, source, PollFlags::POLLIN);
             }
         }
-        wait::ready(&mut fds, until)?;
+        ready(&mut fds, until)?;
         let came = |place: Option<usize>| place.and_then(|place: usize| fds[place].revents());
         let came = places.map(|place| came(place).unwrap_or(PollFlags::empty()));
         drop(fds);
@@ -315,7 +292,7 @@ impl Watch<'_> {
         Ok(output)
     }
 
-    fn handle(&mut self, signals: &mut Signals) {
+    fn handle(&mut self, signals: &mut SignalFlags) {
         for signal in signals.take() {
             self.group.pass_on(signal);
             self.user = self.user.or(is_ending(signal).then_some(signal));

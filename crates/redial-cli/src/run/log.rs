@@ -1,26 +1,26 @@
 //! The log of one call. The command writes to the same stderr, so each message is one line and is written at once.
 
 use std::io;
-use std::time::Duration;
 
-use redial_core::{Nanos, Stop, nanos};
+use redial_core::{Span, Stop, Time};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::attempt::{End, Status};
-use super::clock;
-use crate::duration;
+use super::attempt::End;
+use crate::clock;
+use crate::duration::{self, ms};
 use crate::log::{Form, json_line, text_line};
+use crate::process::Status;
 use crate::stderr::{LAST_FLUSH, Stderr};
 
 pub(super) struct Log {
     form: Form,
-    started: Nanos,
+    started: Time,
     stderr: Stderr,
 }
 
 impl Log {
-    pub(super) fn new(form: Form, started: Nanos) -> Self {
+    pub(super) fn new(form: Form, started: Time) -> Self {
         Self { form, started, stderr: Stderr::new(form) }
     }
 
@@ -29,12 +29,12 @@ impl Log {
         self.json("warning", || json!({ "message": warning }));
     }
 
-    pub(super) fn attempt(&self, number: u32, expires_in: Option<Nanos>) {
+    pub(super) fn attempt(&self, number: u32, expires_in: Option<Span>) {
         self.json("attempt", || json!({ "attempt": number, "timeout_ms": expires_in.map(ms) }));
     }
 
     /// Every result has the same fields; `error` is why the command could not be started.
-    pub(super) fn ended(&self, number: u32, taken: Nanos, end: Result<&End, &io::Error>) {
+    pub(super) fn ended(&self, number: u32, taken: Span, end: Result<&End, &io::Error>) {
         self.json("ended", || {
             let (code, signal) = match end.map(|end| end.status) {
                 Ok(Status::Code(code)) => (Some(code), None),
@@ -42,8 +42,7 @@ impl Log {
                 Err(_) => (None, None),
             };
             let is = |what: fn(&End) -> bool| end.is_ok_and(what);
-            let hint =
-                end.ok().and_then(|end| end.found.hint()).map(|hint| ms(nanos(hint.after())));
+            let hint = end.ok().and_then(|end| end.found.hint()).map(|hint| ms(hint.after()));
             json!({
                 "attempt": number, "took_ms": ms(taken), "exit_code": code, "signal": signal,
                 "timed_out": is(|end| end.timed_out), "retry_on_output": is(|end| end.found.retry),
@@ -53,8 +52,8 @@ impl Log {
         });
     }
 
-    pub(super) fn waits(&self, failed: u32, why: &str, delay: Nanos) {
-        let wait = duration::text(Duration::from_nanos(delay));
+    pub(super) fn waits(&self, failed: u32, why: &str, delay: Span) {
+        let wait = duration::text(delay);
         self.text(|| format!("attempt {failed}: {why}; next attempt in {wait}"));
         self.json(
             "wait",
@@ -96,7 +95,7 @@ impl Log {
         if self.form != Form::Json {
             return;
         }
-        let elapsed_ms = ms(clock::now().saturating_sub(self.started));
+        let elapsed_ms = ms(clock::now() - self.started);
         self.write(json_line(event, Fields { elapsed_ms, fields: fields() }));
     }
 
@@ -118,8 +117,4 @@ struct Fields {
     elapsed_ms: f64,
     #[serde(flatten)]
     fields: Value,
-}
-
-fn ms(nanos: Nanos) -> f64 {
-    duration::ms(Duration::from_nanos(nanos))
 }

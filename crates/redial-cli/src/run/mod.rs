@@ -8,24 +8,16 @@
 mod args;
 mod attempt;
 mod budget;
-pub(crate) mod clock;
-mod group;
 mod judge;
+mod known;
 mod log;
 mod output;
 mod scan;
-mod signals;
 mod spool;
 mod stdin;
 mod wait;
 
 pub(crate) use args::Args;
-pub(crate) use attempt::Status;
-pub(crate) use group::{Group, Grouping};
-pub(crate) use judge::{Codes, Rules, is_missing, not_started};
-pub(crate) use signals::{Signals, is_ignored};
-pub(crate) use spool::unnamed_file;
-pub(crate) use wait::{ready, stop_ourselves};
 
 use std::env;
 use std::io;
@@ -34,11 +26,16 @@ use std::process::ExitCode;
 use nix::sys::signal::Signal;
 use redial::Key;
 use redial_core::decide::{Class, Outcome, Safety};
-use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
+use redial_core::{Call, Context, Deadline, Permit, Policy, Request, Stop, Time, Verdict, draw};
 
+use crate::clock;
 use crate::failed::Failed;
+use crate::process::{
+    ExitRules, Grouping, OURS, SignalFlags, Status, die_of_interrupt, not_started,
+};
 use attempt::{End, Setting};
 use budget::{Account, LockWait};
+use known::Known;
 use log::Log;
 use output::Routes;
 use scan::Patterns;
@@ -51,14 +48,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
                 Failed::from(error).report_in_time();
-                ExitCode::from(judge::OURS)
+                ExitCode::from(OURS)
             }
         },
         Err(failed) => match failed {
             Failed::Input(_) => failed.report(),
             _ => {
                 failed.report_in_time();
-                ExitCode::from(judge::OURS)
+                ExitCode::from(OURS)
             }
         },
     }
@@ -67,10 +64,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// One call.
 struct Run {
     policy: Policy,
-    rules: Rules,
+    rules: ExitRules,
+    known: Option<Known>,
     setting: Setting,
     stdin: Stdin,
-    signals: Signals,
+    signals: SignalFlags,
     account: Account,
     log: Log,
     call: Call,
@@ -113,7 +111,7 @@ impl Run {
             stop: args.stop_on_output.clone(),
             hint: args.hint.clone(),
         };
-        let rules = Rules {
+        let rules = ExitRules {
             retry_on_exit: args.retry_on_exit.clone(),
             stop_on_exit: args.stop_on_exit.clone(),
             lists_output: !patterns.retry.is_empty(),
@@ -132,11 +130,12 @@ impl Run {
         };
         let started = clock::now();
         Ok(Self {
-            call: Call::new(&policy, account.now(), NEVER),
+            call: Call::new(&policy, account.now(), Deadline::NONE),
             rules,
+            known: args.command.first().and_then(|command| Known::of(command)),
             setting,
             stdin: Stdin::open(args.stdin, args.stdin_limit)?,
-            signals: Signals::listen()?,
+            signals: SignalFlags::listen()?,
             account,
             log: Log::new(args.log, started),
             policy,
@@ -174,7 +173,7 @@ impl Run {
                 }
                 Verdict::Wait(until) => {
                     self.warn_of_nesting(number);
-                    self.log.waits(number, &tried.why, until.saturating_sub(now));
+                    self.log.waits(number, &tried.why, until - now);
                     if let Some(signal) = self.wait(self.account.to_local(until), &tried)? {
                         return self.interrupted(signal, number);
                     }
@@ -204,7 +203,7 @@ impl Run {
     }
 
     /// The verdict on an attempt, and its time.
-    fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Nanos) {
+    fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Time) {
         let (policy, call, seed) = (&self.policy, &mut self.call, self.seed);
         let repeats = matches!(outcome, Outcome::Failure(failure)
             if !matches!(failure.class, Class::Permanent | Class::Cancelled));
@@ -219,19 +218,20 @@ impl Run {
 
     fn attempt(&mut self, permit: &Permit) -> io::Result<Tried> {
         let number = permit.number;
-        let left = (permit.expires != NEVER).then(|| permit.expires.saturating_sub(permit.started));
-        let (started, expires) =
-            (self.account.to_local(permit.started), self.account.to_local(permit.expires));
+        let left = permit.expires.left(permit.started).span();
+        let started = self.account.to_local(permit.started);
+        let expires = permit.expires.time().map(|at| self.account.to_local(at)).into();
         self.log.attempt(number, left);
         let end = self.setting.attempt(number, expires, &mut self.stdin, &mut self.signals)?;
-        self.log.ended(number, clock::now().saturating_sub(started), end.as_ref());
+        self.log.ended(number, clock::now() - started, end.as_ref());
         Ok(match end {
             Ok(end) => {
-                let (outcome, code) = (self.rules.outcome(&end), judge::exit_code(&end));
-                Tried { outcome, why: why(&end), code, end: Some(end) }
+                let (outcome, code) =
+                    (judge::outcome(&self.rules, self.known, &end), judge::exit_code(&end));
+                Tried { outcome, why: why(&end, self.known), code, end: Some(end) }
             }
             Err(error) => {
-                let (failure, code) = judge::not_started(&error);
+                let (failure, code) = not_started(&error);
                 let command = self.setting.command[0].to_string_lossy();
                 let why = format!("cannot start {command}: {error}");
                 Tried { outcome: failure.into(), why, code, end: None }
@@ -240,7 +240,7 @@ impl Run {
     }
 
     /// Ends leftover processes of the attempt, and waits. Returns the signal that interrupted it.
-    fn wait(&mut self, until: Nanos, tried: &Tried) -> io::Result<Option<Signal>> {
+    fn wait(&mut self, until: Time, tried: &Tried) -> io::Result<Option<Signal>> {
         if let Some(end) = &tried.end
             && let Some(signal) = self.setting.end_leftovers(end.group, &mut self.signals)?
         {
@@ -268,7 +268,7 @@ impl Run {
     fn give_up(mut self, stop: Stop, failed: Option<Tried>) -> io::Result<u8> {
         let Some(tried) = failed else {
             self.log.warn(&format!("no attempt made: {stop}"));
-            return Ok(judge::OURS);
+            return Ok(OURS);
         };
         if tried.end.is_none() && self.call.attempts() == 1 {
             self.log.warn(&tried.why);
@@ -289,7 +289,7 @@ impl Run {
         let code = self.deliver(tried);
         let interrupt = Status::Signal(Signal::SIGINT as u8);
         if self.setting.grouping == Grouping::Foreground && status == Some(interrupt) {
-            group::die_of_interrupt();
+            die_of_interrupt();
         }
         code
     }
@@ -344,10 +344,13 @@ fn context<'a>(
 }
 
 /// Why the attempt failed, for people.
-fn why(end: &End) -> String {
+fn why(end: &End, known: Option<Known>) -> String {
     let ended = match end.status {
         _ if end.timed_out => "timed out".to_owned(),
-        Status::Code(code) => format!("exit code {code}"),
+        Status::Code(code) => match known.and_then(|it| it.status(code, end.found.status)) {
+            Some(status) => format!("exit code {code} (HTTP {status})"),
+            None => format!("exit code {code}"),
+        },
         Status::Signal(signal) => match Signal::try_from(i32::from(signal)) {
             Ok(signal) => signal.as_str().to_owned(),
             Err(_) => format!("signal {signal}"),

@@ -11,13 +11,13 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::stat::fstat;
-use redial_core::{NEVER, Nanos, SECOND};
+use redial_core::Span;
 
-use super::clock;
 use super::scan::{Found, Lines, Patterns};
-use super::signals::Signals;
 use super::spool::Spool;
 use super::wait::{self, Interrupted};
+use crate::clock;
+use crate::process::SignalFlags;
 
 /// How to pass on the output of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -116,7 +116,7 @@ fn non_blocking(to: BorrowedFd<'_>) -> io::Result<File> {
 }
 
 /// How long a reader has to take the withheld output after the user has ended the command.
-const LAST_DELIVERY: Nanos = SECOND;
+const LAST_DELIVERY: Span = Span::SECOND;
 
 /// The most bytes that a writable pipe takes without blocking.
 const READY: usize = 4096;
@@ -204,10 +204,10 @@ impl Stream {
     /// Passes on the withheld output. If the user has ended the command, a reader that stalls gets one second.
     pub(super) fn deliver(
         &mut self,
-        signals: &mut Signals,
+        signals: &mut SignalFlags,
         user: Option<Signal>,
     ) -> Result<(), Interrupted> {
-        let until = user.map_or(NEVER, |_| clock::now().saturating_add(LAST_DELIVERY));
+        let until = user.map(|_| clock::now() + LAST_DELIVERY).into();
         let Some(mut spool) = self.held.take() else { return Ok(()) };
         spool.rewind()?;
         let (mut bytes, mut pending) = ([0; READY], Vec::new());

@@ -1,15 +1,14 @@
 //! The output of a command says more about its failure than its exit code: that a lock is held, or how long to wait.
 //! Output is scanned line by line as it passes, and at most one line is kept.
 
-use std::time::Duration;
-
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use redial::http::hints;
+use redial_core::Span;
 use redial_core::schedule::Hint;
-use redial_core::{Nanos, nanos, parse_duration};
 use regex_lite::Regex;
 
-use super::clock;
+use super::known;
+use crate::clock;
 
 /// A longer line is scanned in pieces of this length.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -34,7 +33,9 @@ pub(super) struct Found {
     pub(super) retry: bool,
     pub(super) stop: bool,
     /// The last match of a hint pattern.
-    hinted: Option<Nanos>,
+    hinted: Option<Span>,
+    /// The status of the last response, as the command printed it.
+    pub(super) status: Option<u16>,
     /// The fields of the last response that was printed.
     headers: HeaderMap,
 }
@@ -42,7 +43,7 @@ pub(super) struct Found {
 impl Found {
     /// The hint of a pattern, or of the fields of a response.
     pub(super) fn hint(&self) -> Option<Hint> {
-        self.hinted.map(|after| Hint::AtLeast(Duration::from_nanos(after))).or_else(|| {
+        self.hinted.map(|after| Hint::AtLeast(after.into())).or_else(|| {
             // Most commands print no response: do not read the clock for them.
             let any = !self.headers.is_empty();
             any.then(|| hints(&self.headers, clock::wall()).hint).flatten()
@@ -67,6 +68,7 @@ impl Found {
     /// Reads a field of a response, as `curl -i` prints it, or after a `<` as `curl -v` does.
     fn header(&mut self, line: &[u8]) {
         let line = line.strip_prefix(b"< ").unwrap_or(line).trim_ascii_end();
+        self.status = known::status(line).or(self.status);
         if line.starts_with(b"HTTP/") {
             self.headers.clear();
             return;
@@ -87,15 +89,15 @@ impl Found {
 const RETRY_AFTER_MS: HeaderName = redial::http::names::RETRY_AFTER_MS;
 
 /// A number of seconds, a duration, or a date.
-fn read_hint(text: &str) -> Option<Nanos> {
+fn read_hint(text: &str) -> Option<Span> {
     let text = text.trim();
     let short = without_words(text);
-    if let Ok(after) = parse_duration(&short).or_else(|_| parse_duration(&format!("{short}s"))) {
+    if let Ok(after) = short.parse().or_else(|_| format!("{short}s").parse()) {
         return Some(after);
     }
     let mut headers = HeaderMap::new();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_str(text).ok()?);
-    hints(&headers, clock::wall()).hint.map(|hint| nanos(hint.after()))
+    hints(&headers, clock::wall()).hint.map(|hint| hint.after().into())
 }
 
 /// `2 minutes` becomes `2m`.

@@ -2,11 +2,10 @@
 //! and beyond that in an unnamed file, so that nothing is left behind.
 
 use std::env;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 
-use redial::Key;
+use crate::process::unnamed_file;
 
 /// The most bytes of each stream that are kept in memory.
 const IN_MEMORY: usize = 1 << 20;
@@ -56,13 +55,4 @@ impl Spool {
         }
         self.rest.as_mut().map_or(Ok(0), |file| file.read(bytes))
     }
-}
-
-/// A temporary file that is deleted when it is closed.
-pub(crate) fn unnamed_file() -> io::Result<File> {
-    let path = env::temp_dir().join(format!("redial-{}", Key::fresh()));
-    let file =
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
 }

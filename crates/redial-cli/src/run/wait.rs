@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::getpid;
-use redial_core::{NEVER, Nanos};
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::signal::Signal;
+use redial_core::{Deadline, Time};
 
-use super::clock;
-use super::signals::{Signals, is_ending};
+use crate::clock;
+use crate::process::{SignalFlags, is_ending, ready, stop_ourselves};
 
 /// Why something was not finished.
 pub(super) enum Interrupted {
@@ -25,25 +23,8 @@ impl From<io::Error> for Interrupted {
     }
 }
 
-/// Waits until a descriptor is ready, or until the time.
-pub(crate) fn ready(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<()> {
-    match poll(fds, timeout(until)) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Rounded up, because waking too early would only poll again.
-fn timeout(until: Nanos) -> PollTimeout {
-    if until == NEVER {
-        return PollTimeout::NONE;
-    }
-    let millis = until.saturating_sub(clock::now()).div_ceil(1_000_000);
-    i32::try_from(millis).ok().and_then(|millis| millis.try_into().ok()).unwrap_or(PollTimeout::MAX)
-}
-
 /// Waits until the time. Returns the signal that ended it early.
-pub(super) fn pause(until: Nanos, signals: &mut Signals) -> io::Result<Option<Signal>> {
+pub(super) fn pause(until: Time, signals: &mut SignalFlags) -> io::Result<Option<Signal>> {
     loop {
         if let Some(signal) = ending_signal(signals) {
             return Ok(Some(signal));
@@ -51,12 +32,12 @@ pub(super) fn pause(until: Nanos, signals: &mut Signals) -> io::Result<Option<Si
         if clock::now() >= until {
             return Ok(None);
         }
-        ready(&mut [PollFd::new(signals.fd(), PollFlags::POLLIN)], until)?;
+        ready(&mut [PollFd::new(signals.fd(), PollFlags::POLLIN)], until.into())?;
     }
 }
 
 /// Waits until the time. Returns whether a signal ended it early; the signal can still be taken.
-pub(super) fn is_interrupted(until: Nanos, signals: &mut Signals) -> bool {
+pub(super) fn is_interrupted(until: Time, signals: &mut SignalFlags) -> bool {
     match pause(until, signals) {
         Ok(None) => false,
         Ok(Some(signal)) => {
@@ -68,7 +49,7 @@ pub(super) fn is_interrupted(until: Nanos, signals: &mut Signals) -> bool {
 }
 
 /// A signal that asks us to end, if one arrived while no attempt was running.
-pub(super) fn ending_signal(signals: &mut Signals) -> Option<Signal> {
+pub(super) fn ending_signal(signals: &mut SignalFlags) -> Option<Signal> {
     let came = signals.take();
     if came.contains(&Signal::SIGTSTP) {
         stop_ourselves();
@@ -76,17 +57,11 @@ pub(super) fn ending_signal(signals: &mut Signals) -> Option<Signal> {
     came.into_iter().find(|signal| is_ending(*signal))
 }
 
-/// Stops this process, as a shell expects of a job after SIGTSTP. SIGCONT wakes it.
-pub(crate) fn stop_ourselves() {
-    // A failure has no remedy.
-    let _ = kill(getpid(), Signal::SIGSTOP);
-}
-
 /// Waits for room until the time. Returns whether there is any.
 pub(super) fn until_writable(
     to: &impl AsFd,
-    signals: &mut Signals,
-    until: Nanos,
+    signals: &mut SignalFlags,
+    until: Deadline,
 ) -> Result<bool, Interrupted> {
     loop {
         let mut fds = [
@@ -98,7 +73,7 @@ pub(super) fn until_writable(
         if let Some(signal) = ending_signal(signals) {
             return Err(Interrupted::By(signal));
         }
-        if writable || clock::now() >= until {
+        if writable || until.is_over(clock::now()) {
             return Ok(writable);
         }
     }

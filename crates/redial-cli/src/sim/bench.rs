@@ -1,38 +1,39 @@
-//! `redial sim --bench`: every policy in many scenarios, under the same conditions.
+//! `redial sim bench`: every policy in many scenarios, under the same conditions.
 
 use std::io::{self, Write};
 
 use redial_core::Preset;
+use redial_policy::Problem;
+use redial_sim::Subject;
 use redial_sim::bench::{Cell, Plan, bench, high_traffic_cells, outages, random_cells};
 use redial_sim::peers::Peer;
 use redial_sim::report::BenchReport;
-use redial_sim::scenario::{Problem, Set};
+use redial_sim::scenario::Set;
 use redial_sim::simulate::Watch;
-use redial_sim::{Scenario, Subject};
 
-use super::Args;
+use super::args::BenchArgs;
 use super::output::{Form, json};
-use super::progress::with_progress;
-use super::request::{quote, source, subject};
+use super::request::{quote, scenario, source, subject};
 use super::table::table;
 use crate::failed::Failed;
+use crate::progress::with_progress;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
 
 /// Runs of each policy in each cell by default.
 const RUNS: u32 = 3;
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+pub(super) fn run(args: &BenchArgs, out: &mut impl Write) -> Result<(), Failed> {
     let cells = cells(args)?;
     let subjects = subjects(args, &cells)?;
-    let form = Form::of(args)?;
+    let form = Form::of(&args.options)?;
     let plan = Plan {
         cells: &cells,
         outages: args.scenario.is_none(),
         subjects: &subjects,
-        runs: args.runs.unwrap_or(RUNS),
-        seed: args.seed,
-        threads: args.threads(),
+        runs: args.options.runs.unwrap_or(RUNS),
+        seed: args.options.seed,
+        threads: args.options.threads(),
     };
     let run = |watch: &Watch| Ok((outages(&plan, watch)?, bench(&plan, watch)?));
     let mut completed = with_progress(plan.total_runs(), run)?;
@@ -44,35 +45,35 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match form {
         Form::Json => json(&report, false, out)?,
         Form::Pictures(pictures) => pictures.put(|| report.svg(), || report.html(), out)?,
-        Form::Text => text(&report, args.cells, Terminal::of_stdout(), out)?,
+        Form::Text => text(&report, args.rankings.cells, Terminal::of_stdout(), out)?,
     }
     completed.end()
 }
 
-fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
+fn cells(args: &BenchArgs) -> Result<Vec<Cell>, Failed> {
     let wrong = |name: &str| {
         let name = name.to_owned();
         move |problem: Problem| Failed::input(&name, problem)
     };
-    let sets = args.sets.iter().map(|set| Set::read(set)).collect::<Result<Vec<_>, _>>();
+    let sets = args.options.sets.iter().map(|set| Set::read(set)).collect::<Result<Vec<_>, _>>();
     let sets = sets.map_err(wrong("--set"))?;
     match &args.scenario {
         Some(name) => {
             let text = source(name)?;
-            let scenario = Scenario::read(&text, &sets).map_err(wrong(name))?;
-            let sets = args.sets.iter().map(|set| format!("# --set {set}\n"));
+            let scenario = scenario(name, &text, &sets)?;
+            let sets = args.options.sets.iter().map(|set| format!("# --set {set}\n"));
             let text = sets.chain([text]).collect::<String>();
             Cell::of(name, "scenario", &scenario, &text)
                 .map_err(|why| Failed::input(name, format!("has no cells: {why}")))
         }
         None if !sets.is_empty() => Err(Failed::input("--set", "needs the name of one scenario")),
-        None if args.random.is_none() && args.high_traffic.is_none() => {
+        None if args.rankings.random.is_none() && args.rankings.high_traffic.is_none() => {
             Cell::built_in().map_err(wrong("--bench"))
         }
         None => {
             let count = |count: Option<u32>| count.unwrap_or(0);
-            let random = random_cells(count(args.random), args.seed);
-            let high = high_traffic_cells(count(args.high_traffic), args.seed);
+            let random = random_cells(count(args.rankings.random), args.options.seed);
+            let high = high_traffic_cells(count(args.rankings.high_traffic), args.options.seed);
             let mut cells = random.map_err(wrong("--random"))?;
             cells.extend(high.map_err(wrong("--high-traffic"))?);
             Ok(cells)
@@ -81,14 +82,14 @@ fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
 }
 
 /// The given policies; else all presets and all peers.
-fn subjects(args: &Args, cells: &[Cell]) -> Result<Vec<Subject>, Failed> {
+fn subjects(args: &BenchArgs, cells: &[Cell]) -> Result<Vec<Subject>, Failed> {
     let Some(cell) = cells.first() else { return Ok(Vec::new()) };
     let presets = Preset::ALL.into_iter().map(|preset| preset.name().to_owned());
     let peers = Peer::all().map(|peer| format!("peer:{}", peer.name));
-    let names: Vec<String> = if args.policies.is_empty() {
+    let names: Vec<String> = if args.options.policies.is_empty() {
         presets.chain(peers).collect()
     } else {
-        args.policies.clone()
+        args.options.policies.clone()
     };
     let no_retry = Subject::no_retry();
     let mut all = vec![no_retry];
@@ -100,17 +101,19 @@ fn subjects(args: &Args, cells: &[Cell]) -> Result<Vec<Subject>, Failed> {
     Ok(all)
 }
 
-fn command(args: &Args, runs: u32) -> String {
+fn command(args: &BenchArgs, runs: u32) -> String {
     let mut words = vec!["redial sim".to_owned()];
     words.extend(args.scenario.as_deref().map(quote));
     words.push("--bench".to_owned());
     let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
-    args.sets.iter().for_each(|set| flag("set", set));
-    args.policies.iter().for_each(|policy| flag("policy", policy));
-    for (name, count) in [("random", args.random), ("high-traffic", args.high_traffic)] {
+    args.options.sets.iter().for_each(|set| flag("set", set));
+    args.options.policies.iter().for_each(|policy| flag("policy", policy));
+    for (name, count) in
+        [("random", args.rankings.random), ("high-traffic", args.rankings.high_traffic)]
+    {
         count.iter().for_each(|count| flag(name, &count.to_string()));
     }
-    flag("seed", &args.seed.to_string());
+    flag("seed", &args.options.seed.to_string());
     flag("runs", &runs.to_string());
     words.join(" ")
 }

@@ -8,10 +8,15 @@ use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
 use redial_sim::simulate::Choice;
 use serde_json::{Value, json};
 
-use super::Args;
-use super::progress::with_progress;
+use super::args::RunArgs;
 use crate::failed::Failed;
 use crate::policy;
+use crate::progress::with_progress;
+
+/// The name in the place of a scenario's: a model of its own, which has no scenario file.
+pub(super) const NAME: &str = "contention";
+pub(super) const TITLE: &str =
+    "Many clients write one row; a write that lost a race is rejected and repeated";
 
 /// The number of runs of each case by default.
 const RUNS: u32 = 100;
@@ -24,11 +29,11 @@ struct Case<'a> {
     summary: Summary,
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+pub(super) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failed> {
     reject_unsupported(args)?;
     let policies = backoffs(args)?;
     let clients = clients(args)?;
-    let runs = args.runs.unwrap_or(RUNS);
+    let runs = args.options.runs.unwrap_or(RUNS);
     let all = f64::from(runs) * (clients.len() * policies.len()) as f64;
     let completed = with_progress(all, |watch| {
         let each = clients.iter().flat_map(|clients| policies.iter().map(|it| (*clients, *it)));
@@ -37,16 +42,16 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
             if watch.is_stopped() {
                 return Err(Failed::Stopped);
             }
-            let setting = Contention { backoff, clients, runs, seed: args.seed };
-            let summary = setting.run(args.threads()).map_err(io::Error::other)?;
+            let setting = Contention { backoff, clients, runs, seed: args.options.seed };
+            let summary = setting.run(args.options.threads()).map_err(io::Error::other)?;
             watch.advance(f64::from(runs));
             cases.push(Case { policy, clients, summary });
         }
         Ok(cases)
     })?;
     let (cases, wall_ms) = (completed.done?, completed.wall_ms);
-    if args.json {
-        return Ok(writeln!(out, "{:#}", describe(args.seed, runs, &cases, wall_ms))?);
+    if args.options.json {
+        return Ok(writeln!(out, "{:#}", describe(args.options.seed, runs, &cases, wall_ms))?);
     }
     let rows: Vec<_> = cases.chunks(policies.len()).collect();
     table(out, &rows)?;
@@ -54,49 +59,58 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         out,
         "\nMeans of {runs} runs ± standard errors, seed {}. Only the waits of a policy matter here, because no client\n\
          gives up. ms is the time until the last client is done.\n",
-        args.seed
+        args.options.seed
     )?;
     Ok(conclusion(out, rows[rows.len() - 1])?)
 }
 
 /// The model has no backend, no time series and no file.
-fn reject_unsupported(args: &Args) -> Result<(), Failed> {
+fn reject_unsupported(args: &RunArgs) -> Result<(), Failed> {
     let given = [
-        ("--show", args.show),
-        ("--set", !args.sets.is_empty()),
-        ("--sweep", !args.sweeps.is_empty()),
-        ("--engine", matches!(args.engine, Choice::Cohort | Choice::Scale | Choice::Quick(_))),
-        ("--series", args.series),
-        ("--svg", args.svg.is_some()),
-        ("--html", args.html.is_some()),
+        ("--show", args.show.show),
+        ("--set", !args.options.sets.is_empty()),
+        (
+            "--engine",
+            matches!(
+                args.scenario_options.engine,
+                Choice::Cohort | Choice::Scale | Choice::Quick(_)
+            ),
+        ),
+        ("--series", args.show.series),
+        ("--svg", args.options.svg.is_some()),
+        ("--html", args.options.html.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Failed::input(flag, "not supported by contention")),
+        Some((flag, _)) => Err(unsupported(flag)),
         None => Ok(()),
     }
 }
 
-fn backoffs(args: &Args) -> Result<Vec<(&str, Backoff)>, Failed> {
-    if args.policies.is_empty() {
+pub(super) fn unsupported(flag: &str) -> Failed {
+    Failed::input(flag, "not supported by contention")
+}
+
+fn backoffs(args: &RunArgs) -> Result<Vec<(&str, Backoff)>, Failed> {
+    if args.options.policies.is_empty() {
         return Ok(BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect());
     }
-    let is_first = |(at, name): &(usize, &String)| !args.policies[..*at].contains(name);
-    let named = args.policies.iter().enumerate().filter(is_first).map(|(_, name)| {
+    let is_first = |(at, name): &(usize, &String)| !args.options.policies[..*at].contains(name);
+    let named = args.options.policies.iter().enumerate().filter(is_first).map(|(_, name)| {
         let wrong = |why| Failed::input(format_args!("--policy {name}"), why);
         Ok((name.as_str(), *policy::load(name).map_err(wrong)?.backoff()))
     });
     named.collect()
 }
 
-fn clients(args: &Args) -> Result<Vec<u32>, Failed> {
-    if args.clients.is_empty() {
+fn clients(args: &RunArgs) -> Result<Vec<u32>, Failed> {
+    if args.scenario_options.clients.is_empty() {
         return Ok(vec![1, 10, 100]);
     }
     let within = |clients: &u64| match u32::try_from(*clients) {
         Ok(count @ ..=MOST_CLIENTS) => Ok(count),
         _ => Err(Failed::input("--clients", format!("{clients} is not in 1..={MOST_CLIENTS}"))),
     };
-    args.clients.iter().map(within).collect()
+    args.scenario_options.clients.iter().map(within).collect()
 }
 
 fn describe(seed: u64, runs: u32, cases: &[Case<'_>], wall_ms: f64) -> Value {

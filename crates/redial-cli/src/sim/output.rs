@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Args;
+use super::args::Options;
 use crate::failed::Failed;
 use crate::text::sanitise;
 
@@ -30,10 +30,10 @@ pub(super) struct Pictures<'a> {
 }
 
 impl<'a> Form<'a> {
-    pub(super) fn of(args: &'a Args) -> Result<Self, Failed> {
+    pub(super) fn of(options: &'a Options) -> Result<Self, Failed> {
         let open = |name: &'a Option<String>| name.as_deref().map(Destination::open).transpose();
-        match (&args.svg, &args.html) {
-            (None, None) if args.json => Ok(Self::Json),
+        match (&options.svg, &options.html) {
+            (None, None) if options.json => Ok(Self::Json),
             (None, None) => Ok(Self::Text),
             (Some(svg), Some(html)) if svg == html => {
                 let why = format!("{svg} cannot be both the figure and the page");

@@ -1,22 +1,26 @@
 //! Turns arguments into scenarios, policies and settings. All input errors are found here, before any work begins.
 
 use redial_policy::nearest;
+use redial_sim::measure::Engine;
 use redial_sim::report::Question;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
-use redial_sim::simulate::{Choice, Engine, Method, Settings};
+use redial_sim::simulate::{Choice, Method, Settings};
 use redial_sim::{Scenario, Subject};
 
-use super::{Args, CONTENTION};
+use super::args::{Options, ScenarioOptions, SweepArgs};
+use super::contention;
 use crate::failed::Failed;
 use crate::policy;
+use crate::problem::plain_problem;
 
 /// The number of simulated calls of each policy by default, or as much work of another engine.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
 
 pub(super) struct Request<'a> {
-    args: &'a Args,
     name: &'a str,
+    scenario_options: &'a ScenarioOptions,
+    options: &'a Options,
     pub(super) text: String,
     pub(super) sets: Vec<Set>,
     pub(super) scenario: Scenario,
@@ -24,17 +28,20 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn read(args: &'a Args, name: &'a str) -> Result<Self, Failed> {
+    pub(super) fn read(
+        name: &'a str,
+        scenario_options: &'a ScenarioOptions,
+        options: &'a Options,
+    ) -> Result<Self, Failed> {
         let text = source(name)?;
-        let sets = args
+        let sets = options
             .sets
             .iter()
             .map(|set| Set::read(set).map_err(|problem| Failed::input("--set", problem)));
         let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-        let read =
-            |sets: &[Set]| Scenario::read(&text, sets).map_err(|wrong| Failed::input(name, wrong));
+        let read = |sets: &[Set]| scenario(name, &text, sets);
         let mut scenario = read(&sets)?;
-        match args.clients[..] {
+        match scenario_options.clients[..] {
             [] => {}
             [clients] => {
                 sets.push(Set::clients(clients));
@@ -46,14 +53,14 @@ impl<'a> Request<'a> {
             }
         }
         let own = &scenario.policies;
-        let names = if args.policies.is_empty() { own } else { &args.policies };
+        let names = if options.policies.is_empty() { own } else { &options.policies };
         let mut policies: Vec<String> = Vec::new();
         for policy in names {
             if !policies.contains(policy) {
                 policies.push(policy.clone());
             }
         }
-        Ok(Self { args, name, text, sets, scenario, policies })
+        Ok(Self { name, scenario_options, options, text, sets, scenario, policies })
     }
 
     /// The policies, as this scenario defines them.
@@ -62,12 +69,7 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn settings(&self, runs: u32) -> Settings {
-        Settings {
-            runs,
-            seed: self.args.seed,
-            threads: self.args.threads(),
-            engine: self.args.engine,
-        }
+        Settings { runs, seed: self.options.seed, threads: self.options.threads() }
     }
 
     /// How these policies are simulated in these scenarios.
@@ -75,7 +77,7 @@ impl<'a> Request<'a> {
         &self,
         all: impl Iterator<Item = (&'b Scenario, &'b Subject)>,
     ) -> Result<Vec<Method<'b>>, Failed> {
-        let choice = self.args.engine;
+        let choice = self.scenario_options.engine;
         let place = if choice == Choice::Cohort { "--engine cohort" } else { self.name };
         all.map(|(scenario, subject)| {
             let method = choice.method(scenario, subject);
@@ -86,12 +88,12 @@ impl<'a> Request<'a> {
 
     pub(super) fn runs(&self, methods: &[Method<'_>]) -> u32 {
         let calls = methods.iter().map(Method::work).fold(1.0, f64::max);
-        self.args.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
+        self.options.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
     }
 
     /// The runs of a cell, for a sweep whose runs simulate this many calls in all. A map of single runs would be noise.
     pub(super) fn runs_of_cell(&self, calls: f64) -> u32 {
-        self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
+        self.options.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
     }
 
     pub(super) fn question<'b>(
@@ -112,25 +114,27 @@ impl<'a> Request<'a> {
     }
 
     /// The command that gives the same result.
-    pub(super) fn command(&self, runs: u32) -> String {
-        let args = self.args;
+    pub(super) fn command(&self, runs: u32, sweep: Option<&SweepArgs>) -> String {
+        let Self { scenario_options, options, .. } = self;
         let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
         let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
-        if !args.policies.is_empty() {
+        if !options.policies.is_empty() {
             self.policies.iter().for_each(|policy| flag("policy", policy));
         }
-        args.sets.iter().for_each(|set| flag("set", set));
-        args.clients.iter().for_each(|clients| flag("clients", &clients.to_string()));
-        args.sweeps.iter().for_each(|sweep| flag("sweep", sweep));
-        args.metrics.iter().for_each(|metric| flag("metric", metric));
-        match args.engine {
+        options.sets.iter().for_each(|set| flag("set", set));
+        scenario_options.clients.iter().for_each(|clients| flag("clients", &clients.to_string()));
+        if let Some(sweep) = sweep {
+            sweep.sweeps.iter().for_each(|sweep| flag("sweep", sweep));
+            sweep.metrics.iter().for_each(|metric| flag("metric", metric));
+        }
+        match scenario_options.engine {
             Choice::Auto => {}
             Choice::Exact => flag("engine", "exact"),
             Choice::Cohort => flag("engine", "cohort"),
             Choice::Scale => flag("engine", "scale"),
             Choice::Quick(_) => flag("engine", "quick"),
         }
-        flag("seed", &args.seed.to_string());
+        flag("seed", &options.seed.to_string());
         flag("runs", &runs.to_string());
         words.join(" ")
     }
@@ -151,7 +155,7 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
         if policy::looks_like_file(name) {
             return Failed::input(name, error);
         }
-        let known = || BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
+        let known = || BUILT_IN.iter().map(|known| known.name).chain([contention::NAME]);
         let why = match nearest(name, known()) {
             Some(known) => format!("not a scenario; did you mean `{known}`?"),
             None => {
@@ -160,6 +164,17 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
             }
         };
         Failed::input(name, why)
+    })
+}
+
+/// The scenario in this text, with some parameters set.
+pub(super) fn scenario(name: &str, text: &str, sets: &[Set]) -> Result<Scenario, Failed> {
+    Scenario::read(text, sets).map_err(|problem| {
+        if problem.span.is_none() {
+            return Failed::input(name, problem);
+        }
+        let shown = plain_problem(name, text, &problem);
+        Failed::input(name, format_args!("not a valid scenario\n{shown}"))
     })
 }
 

@@ -5,41 +5,44 @@ use std::io::{self, Write};
 use redial_sim::report::{Case, Picture, Report};
 use redial_sim::simulate::simulate_all;
 
-use super::Args;
+use super::args::RunArgs;
 use super::chart::{self, MARGIN};
 use super::output::{Form, json};
-use super::progress::with_progress;
-use super::request::{Request, common_engine};
+use super::request::{Request, common_engine, source};
 use super::table::table;
 use crate::failed::Failed;
+use crate::progress::with_progress;
 use crate::terminal::Terminal;
 use crate::text::sanitise;
 
-pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
-    let request = Request::read(args, name)?;
+pub(super) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failed> {
+    if args.show.show {
+        return Ok(out.write_all(source(&args.scenario)?.as_bytes())?);
+    }
+    let request = Request::read(&args.scenario, &args.scenario_options, &args.options)?;
     let scenario = &request.scenario;
     let subjects = request.subjects(scenario)?;
     let methods = request.methods(subjects.iter().map(|subject| (scenario, subject)))?;
     let settings = request.settings(request.runs(&methods));
-    let form = Form::of(args)?;
+    let form = Form::of(&args.options)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
     let mut completed = with_progress(all, |watch| {
-        let summaries = simulate_all(scenario, &subjects, &settings, watch);
+        let summaries = simulate_all(&methods, &settings, watch);
         let cases = subjects.iter().cloned().zip(summaries);
         cases.map(|(subject, summary)| Case { subject, summary }).collect::<Vec<_>>()
     })?;
-    let command = request.command(settings.runs);
+    let command = request.command(settings.runs, None);
     let report = Report {
         question: request.question(&settings, common_engine(&methods), &command),
         scenario,
         cases: std::mem::take(&mut completed.done),
-        series: args.series,
+        series: args.show.series,
         wall_ms: completed.wall_ms,
     };
     match form {
-        Form::Json => json(&report, args.series, out)?,
+        Form::Json => json(&report, args.show.series, out)?,
         Form::Pictures(pictures) => pictures.put(|| report.svg(), || report.html(), out)?,
-        Form::Text => text(&report, args.runs.is_none(), Terminal::of_stdout(), out)?,
+        Form::Text => text(&report, args.options.runs.is_none(), Terminal::of_stdout(), out)?,
     }
     completed.end()
 }

@@ -1,28 +1,33 @@
-//! `--sweep`: a scenario with one or two parameters varied, as a table or a map.
+//! `redial sim sweep`: a scenario with one or two parameters varied, as a table or a map.
 
 use std::io::{self, Write};
 
-use redial_sim::report::{Cells, SweepReport, count, metric, metrics};
+use redial_sim::measure::Metric;
+use redial_sim::report::{Cells, SweepReport, count};
 use redial_sim::simulate::Method;
 use redial_sim::sweep::{Axis, Sweep};
 
-use super::Args;
+use super::args::SweepArgs;
+use super::contention;
 use super::output::{Form, json};
-use super::progress::with_progress;
 use super::request::{Request, common_engine};
 use crate::failed::Failed;
+use crate::progress::with_progress;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
 
-const DEFAULT_METRIC: &str = "collapse";
+const DEFAULT_METRIC: Metric = Metric::Collapse;
 /// From cream to red in the palette of 256 colours; black text is readable on all of them.
 const HEAT: [u8; 6] = [230, 223, 216, 209, 203, 196];
 const SHADES: [&str; 5] = [" ", "░", "▒", "▓", "█"];
 
-pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
-    let request = Request::read(args, name)?;
+pub(super) fn run(args: &SweepArgs, out: &mut impl Write) -> Result<(), Failed> {
+    if args.scenario == contention::NAME {
+        return Err(contention::unsupported("--sweep"));
+    }
+    let request = Request::read(&args.scenario, &args.scenario_options, &args.options)?;
     let shown = shown(args)?;
-    let sweep = read(args, name, &request)?;
+    let sweep = read(args, &request)?;
     let subjects = sweep.cells().iter().map(|scenario| request.subjects(scenario));
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
     let each = sweep.cells().iter().zip(&subjects);
@@ -32,7 +37,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let work = methods.iter().map(Method::work).sum();
     let settings = request.settings(request.runs_of_cell(work));
     let calls = sweep.calls() * request.policies.len() as f64;
-    let form = Form::of(args)?;
+    let form = Form::of(&args.options)?;
     let (cells, policies, runs) = (sweep.cells().len(), request.policies.len(), settings.runs);
     writeln!(
         io::stderr(),
@@ -44,12 +49,12 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     )?;
     let all = f64::from(runs) * (cells * policies) as f64;
     let mut completed = with_progress(all, |watch| {
-        let cells = request.policies.iter().zip(sweep.run(&subjects, &settings, watch));
+        let cells = request.policies.iter().zip(sweep.run(&methods, &settings, watch));
         cells
             .map(|(policy, summaries)| Cells { policy: policy.clone(), summaries })
             .collect::<Vec<_>>()
     })?;
-    let command = request.command(runs);
+    let command = request.command(runs, Some(args));
     let report = SweepReport {
         question: request.question(&settings, common_engine(&methods), &command),
         scenario: &request.scenario,
@@ -71,17 +76,18 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
-    let known = metrics();
-    if let Some(name) = args.metrics.iter().find(|name| !known.contains(&name.as_str())) {
-        let why = format!("unknown metric ({})", known.join(", "));
-        return Err(Failed::input(format_args!("--metric {name}"), why));
-    }
-    let names: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
-    Ok(if names.is_empty() { vec![DEFAULT_METRIC] } else { names })
+fn shown(args: &SweepArgs) -> Result<Vec<Metric>, Failed> {
+    let read = |name: &String| {
+        Metric::from_name(name).ok_or_else(|| {
+            let why = format!("unknown metric ({})", Metric::ALL.map(Metric::name).join(", "));
+            Failed::input(format_args!("--metric {name}"), why)
+        })
+    };
+    let metrics = args.metrics.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    Ok(if metrics.is_empty() { vec![DEFAULT_METRIC] } else { metrics })
 }
 
-fn read(args: &Args, name: &str, request: &Request<'_>) -> Result<Sweep, Failed> {
+fn read(args: &SweepArgs, request: &Request<'_>) -> Result<Sweep, Failed> {
     let axes = args.sweeps.iter().map(|text| Axis::read(text));
     let axes =
         axes.collect::<Result<Vec<_>, _>>().map_err(|wrong| Failed::input("--sweep", wrong))?;
@@ -89,7 +95,8 @@ fn read(args: &Args, name: &str, request: &Request<'_>) -> Result<Sweep, Failed>
     let (Some(x), y, None) = (axes.next(), axes.next(), axes.next()) else {
         return Err(Failed::input("--sweep", "at most two parameters can be varied"));
     };
-    Sweep::read(&request.text, &request.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
+    Sweep::read(&request.text, &request.sets, x, y)
+        .map_err(|wrong| Failed::input(&args.scenario, wrong))
 }
 
 fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
@@ -97,8 +104,8 @@ fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> i
     match &report.sweep.y {
         Some(y) => {
             for cells in &report.cells {
-                for name in &report.metrics {
-                    map(report, (cells, name), y, terminal, out)?;
+                for metric in &report.metrics {
+                    map(report, (cells, *metric), y, terminal, out)?;
                 }
             }
         }
@@ -133,27 +140,27 @@ fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> i
 /// A map, with the first value of `y` at the bottom, as in a diagram.
 fn map(
     report: &SweepReport<'_>,
-    (cells, name): (&Cells, &str),
+    (cells, metric): (&Cells, Metric),
     y: &Axis,
     terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let (x, range) = (&report.sweep.x, report.range(name));
+    let (x, range) = (&report.sweep.x, report.range(metric));
     let across = x.values.len();
     let texts: Vec<String> =
-        (0..cells.summaries.len()).map(|at| report.text(cells, at, name)).collect();
+        (0..cells.summaries.len()).map(|at| report.text(cells, at, metric)).collect();
     let longest = texts.iter().chain(&x.values).map(|text| text.chars().count()).max();
     let width = longest.unwrap_or(1) + 1;
     let margin =
         y.values.iter().chain([&y.path]).map(|text| text.chars().count()).max().unwrap_or(0);
-    writeln!(out, "{}: {name}", terminal.bold(&sanitise(&cells.policy)))?;
+    writeln!(out, "{}: {metric}", terminal.bold(&sanitise(&cells.policy)))?;
     writeln!(out, "{}", terminal.dim(&y.path))?;
     for row in (0..y.values.len()).rev() {
         write!(out, "{:>margin$} ", y.values[row])?;
         for column in 0..across {
             let at = row * across + column;
-            let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
-            let depth = value.map(|value| SweepReport::depth(name, value, range));
+            let value = cells.summaries[at].as_ref().and_then(|summary| summary.value(metric));
+            let depth = value.map(|value| SweepReport::depth(metric, value.mean, range));
             write!(out, "{}", shaded(&texts[at], width, depth, terminal))?;
         }
         writeln!(out)?;
@@ -161,7 +168,7 @@ fn map(
     let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
     writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
     writeln!(out, "{:>margin$} {}", "", terminal.dim(&x.path))?;
-    if let Some(interval) = report.interval(cells, name) {
+    if let Some(interval) = report.interval(cells, metric) {
         writeln!(out, "{}", terminal.dim(&interval))?;
     }
     writeln!(out)

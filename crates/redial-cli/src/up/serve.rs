@@ -9,10 +9,10 @@ use redial::telemetry::{self, Meter, Registry};
 use redial_cli::diagnose::QUEUE_METER;
 use redial_core::Preset;
 use redial_policy::file::{AccessLog, Address, File};
-use redial_proxy::{Options, Proxy, Source};
+use redial_proxy::{Options, Proxy, Source, prometheus_builder};
 use redial_queue::delivery::{self, Deliverer};
 use redial_queue::durable::{DurableQueue, JobId, Store, Worker};
-use redial_queue::telemetry::Publisher;
+use redial_queue::telemetry::QueuePublisher;
 use redial_web::{App, Demo, Live};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -23,8 +23,8 @@ use super::data::Data;
 use super::lines::Lines;
 use crate::failed::Failed;
 use crate::log::Form;
-use crate::proxy::{self, Config, Log};
-use crate::queue::{Signals, install_recorder};
+use crate::process::{StopSignals, open_files};
+use crate::proxy::{Config, Log};
 
 /// The queue that is worked on, besides that of the demo.
 const QUEUE: &str = "default";
@@ -144,7 +144,7 @@ impl Up {
             .policies(presets)
             .workers(WORKERS)
             .observe(Meter::over(meter, WINDOW));
-        let publisher = Publisher::new(queue.clone()).worker(worker.gauge());
+        let publisher = QueuePublisher::new(queue.clone()).worker(worker.gauge());
         self.tasks.spawn(publisher.run(std::future::pending()));
         let mut stop = self.stop.subscribe();
         self.workers.push(tokio::spawn(async move {
@@ -194,7 +194,7 @@ impl Up {
     /// Shows what happens until a signal comes or the time is over, and drains. Returns the exit code.
     pub(super) async fn run(
         mut self,
-        signals: &mut Signals,
+        signals: &mut StopSignals,
         lasts: Option<Duration>,
         shows_lines: bool,
     ) -> Result<u8, Failed> {
@@ -275,7 +275,7 @@ fn start_proxy(source: Option<Source>, mut file: File) -> Result<Proxy, Failed> 
     file.proxy.admin = None;
     let form = if file.proxy.log == AccessLog::Json { Form::Json } else { Form::Text };
     let log = Log::new(form);
-    let handle = install_recorder().map_err(other)?;
+    let handle = prometheus_builder().install_recorder().map_err(other)?;
     let metrics = move || {
         telemetry::publish();
         handle.run_upkeep();
@@ -288,7 +288,7 @@ fn start_proxy(source: Option<Source>, mut file: File) -> Result<Proxy, Failed> 
         ..Options::default()
     };
     let proxy = Proxy::start_with(&file, options).map_err(|error| Failed::input(place, error))?;
-    proxy::allow_open_files();
+    open_files::raise();
     Ok(proxy)
 }
 

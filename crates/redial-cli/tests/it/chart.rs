@@ -1,15 +1,14 @@
 //! Charts, dot by dot.
 
 use redial_cli::Curve;
-use redial_cli::chart::{DOTS_ACROSS, Mark, Series, draw, scale};
+use redial_cli::chart::{ChartSeries, DOTS_ACROSS, Mark, draw, scale};
+use redial_core::{Span, Time};
 
 const WIDTH: usize = 34;
 const SAMPLES: usize = WIDTH * DOTS_ACROSS;
 
-const MS: u64 = 1_000_000;
-
 /// The first characters of every line; the rest must be empty.
-fn lines(series: &[Series<'_>], most: f64, rows: usize, across: usize) -> Vec<String> {
+fn lines(series: &[ChartSeries<'_>], most: f64, rows: usize, across: usize) -> Vec<String> {
     let drawn = draw(series, most, rows, WIDTH);
     assert_eq!(drawn.len(), rows);
     for row in &drawn {
@@ -18,12 +17,12 @@ fn lines(series: &[Series<'_>], most: f64, rows: usize, across: usize) -> Vec<St
     drawn.iter().map(|row| row[..across].iter().map(|cell| cell.character()).collect()).collect()
 }
 
-fn area(values: &[f64]) -> Series<'_> {
-    Series { values, mark: Mark::Area }
+fn area(values: &[f64]) -> ChartSeries<'_> {
+    ChartSeries { values, mark: Mark::Area }
 }
 
-fn line(values: &[f64]) -> Series<'_> {
-    Series { values, mark: Mark::Line }
+fn line(values: &[f64]) -> ChartSeries<'_> {
+    ChartSeries { values, mark: Mark::Line }
 }
 
 #[test]
@@ -43,7 +42,7 @@ fn a_line_is_a_dot_per_value_and_a_gap_over_an_area() {
 
 #[test]
 fn a_limit_is_dotted_and_a_line_over_it_wins_the_colour() {
-    let limit = Series { values: &[4.0; 8], mark: Mark::Dotted };
+    let limit = ChartSeries { values: &[4.0; 8], mark: Mark::Dotted };
     assert_eq!(lines(&[limit], 4.0, 1, 4), ["⠁⠀⠁⠀"]);
     let drawn = draw(&[limit, line(&[4.0, 1.0])], 4.0, 1, WIDTH);
     assert_eq!([0, 1, 2].map(|x| drawn[0][x].mark), [Some(Mark::Line), None, Some(Mark::Dotted)]);
@@ -63,12 +62,16 @@ fn scales_end_on_round_numbers() {
 
 #[test]
 fn a_curve_is_counted_over_any_stretch() {
-    let curve = Curve::new(100 * MS, vec![10.0, 20.0, 40.0]);
-    assert_eq!(curve.between(0, 300 * MS), 70.0);
-    assert_eq!(curve.between(50 * MS, 150 * MS), 15.0);
-    assert_eq!(curve.between(210 * MS, 220 * MS), 4.0);
-    assert_eq!(curve.between(250 * MS, 900 * MS), 20.0, "nothing after the end");
-    assert_eq!(curve.between(900 * MS, 950 * MS), 0.0);
-    assert_eq!(curve.rates(50 * MS, 3), [100.0, 100.0, 200.0]);
-    assert_eq!(curve.rates(200 * MS, 3), [150.0, 200.0, 0.0]);
+    let curve = Curve::new(Span::from_millis(100), vec![10.0, 20.0, 40.0]);
+    let between = |from, to| {
+        let [from, to] = [from, to].map(|ms| Time::at(Span::from_millis(ms)));
+        curve.between(from, to)
+    };
+    assert_eq!(between(0, 300), 70.0);
+    assert_eq!(between(50, 150), 15.0);
+    assert_eq!(between(210, 220), 4.0);
+    assert_eq!(between(250, 900), 20.0, "nothing after the end");
+    assert_eq!(between(900, 950), 0.0);
+    assert_eq!(curve.rates(Span::from_millis(50), 3), [100.0, 100.0, 200.0]);
+    assert_eq!(curve.rates(Span::from_millis(200), 3), [150.0, 200.0, 0.0]);
 }

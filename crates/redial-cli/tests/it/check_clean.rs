@@ -1,30 +1,18 @@
-//! A check that can pass: for every format the docs show a file without warnings.
+//! A check that can pass: `ops/clean-configs` has a file without warnings for every format.
+
+use std::fs;
+use std::path::Path;
 
 use redial_policy::Format;
 
 use crate::{Scratch, redial, text};
 
-const PAGE: &str = include_str!("../../../../docs/clean-configs.md");
-
-/// The file name and the text of each block of a section.
-fn files(section: &str) -> impl Iterator<Item = (&str, &str)> {
-    section.split("\n```").skip(1).step_by(2).filter_map(|block| {
-        let (head, shown) = block.split_once('\n')?;
-        Some((head.split_once(' ')?.1, shown))
-    })
-}
-
 #[test]
-fn the_page_has_a_clean_file_of_every_format() {
-    let scratch = Scratch::new("clean");
+fn every_format_has_a_clean_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ops/clean-configs");
     for format in Format::ALL.map(Format::name) {
-        let heading = format!("\n## {format}\n");
-        let (_, section) =
-            PAGE.split_once(&heading).unwrap_or_else(|| panic!("no section: {format}"));
-        let section = section.split("\n## ").next().unwrap();
-        assert!(files(section).next().is_some(), "{format}: no file");
-        for (name, shown) in files(section) {
-            let path = scratch.file(name, shown);
+        for file in fs::read_dir(folder.join(format)).unwrap() {
+            let path = file.unwrap().path().to_str().unwrap().to_owned();
             for args in [&["check", &path][..], &["check", &path, "--from", format]] {
                 let output = redial(args);
                 let printed = [text(&output.stdout), text(&output.stderr)].concat();
@@ -91,4 +79,21 @@ fn findings_fit_the_terminal() {
     let printed = text(&output.stdout);
     assert!(printed.contains("no-budget") && printed.contains("hint-ignored"), "{path}: {printed}");
     assert!(printed.lines().all(|line| line.chars().count() <= 60), "{printed}");
+}
+
+/// A manifest of forty routes has forty findings of one kind.
+#[test]
+fn findings_that_differ_in_their_place_are_printed_once() {
+    let scratch = Scratch::new("alike");
+    let policies: String = (0..6).map(|i| format!("[policy.p{i}]\nhint = 'ignore'\n")).collect();
+    let path = scratch.file("p.toml", &policies);
+    let output = redial(&["check", &path]);
+    let printed = text(&output.stdout);
+    assert_eq!(printed.matches("warning[hint-ignored]").count(), 1, "{printed}");
+    assert!(printed.contains("note: found at 5 other places too: "), "{printed}");
+    assert!(printed.contains(&format!("{path}:4, {path}:6, {path}:8, …")), "{printed}");
+    assert!(printed.ends_with("\n6 warnings in 1 file; 6 policies\n"), "{printed}");
+    let output = redial(&["check", "--json", &path]);
+    let json = text(&output.stdout);
+    assert_eq!(json.matches("\"rule\": \"hint-ignored\"").count(), 6, "{json}");
 }

@@ -36,7 +36,7 @@ fn a_large_file_is_not_read() {
 }
 
 #[test]
-fn alias_bombs() {
+fn aliases_that_expand_without_end_are_refused() {
     let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for i in 1..30 {
         let before = format!("*a{}, ", i - 1).repeat(10);
@@ -46,7 +46,7 @@ fn alias_bombs() {
 }
 
 #[test]
-fn deep_nesting() {
+fn deep_nesting_is_an_error_and_no_overflow() {
     let deep = "[".repeat(1_000_000);
     bytes("deep.json", deep.as_bytes(), &["levels deep", "deep.json:1:101"]);
     bytes("deep.yaml", deep.as_bytes(), &["recursion limit", "deep.yaml:1:256"]);
@@ -55,14 +55,14 @@ fn deep_nesting() {
 }
 
 #[test]
-fn not_text() {
+fn a_file_that_is_not_text_is_an_error() {
     bytes("latin.toml", b"# \xfc\nattempts = 3\n", &["invalid UTF-8", "line 1"]);
     bytes("null.yaml", b"\0\0\0\0retry", &["null.yaml"]);
     bytes("escape.toml", b"attempts = \"\x1b[31m\n", &["escape.toml:1:18"]);
 }
 
 #[test]
-fn duplicate_keys() {
+fn a_duplicate_key_is_an_error() {
     for (name, content) in [
         ("twice.yaml", "retries: 1\nretries: 2\n"),
         ("twice.json", "{\"retries\": 1,\n\"retries\": 2}"),
@@ -73,7 +73,7 @@ fn duplicate_keys() {
 }
 
 #[test]
-fn unknown_formats() {
+fn an_unknown_format_is_an_error() {
     bytes("plain.yaml", b"a: 1\n", &["no retry config found", "gateway-api", "--from"]);
     bytes("empty.json", b"", &["empty.json"]);
     refused("no/such.toml", &["No such file", "no/such.toml"]);
@@ -93,7 +93,7 @@ fn not_a_regular_file() {
 }
 
 #[test]
-fn unreadable_files() {
+fn an_unreadable_file_is_an_error() {
     let scratch = Scratch::new("forbidden");
     let path = scratch.file("forbidden.yaml", b"retries: 1\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();

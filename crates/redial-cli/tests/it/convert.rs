@@ -49,7 +49,7 @@ fn round_trip(format: Format) {
 
 #[test]
 fn every_format_round_trips() {
-    Format::ALL.into_iter().for_each(round_trip);
+    Format::ALL.into_iter().filter(|format| format.is_written()).for_each(round_trip);
 }
 
 #[test]
@@ -135,11 +135,12 @@ fn findings(path: &str) -> Option<BTreeSet<String>> {
     is_read.then(|| findings.map(|it| it["rule"].as_str().unwrap().to_owned()).collect())
 }
 
-/// docs/check.md lists the rules that depend on the system.
+/// Rules that depend on the system.
 #[test]
 fn an_imported_policy_has_the_findings_of_the_original() {
-    const OF_THE_SYSTEM: [&str; 11] = [
+    const OF_THE_SYSTEM: [&str; 12] = [
         "hedges-unsafe",
+        "timeouts-retried",
         "unsafe-without-key",
         "retries-500-unsafe",
         "hint-ignored",
@@ -157,7 +158,7 @@ fn an_imported_policy_has_the_findings_of_the_original() {
     for directory in fs::read_dir(data).unwrap() {
         for file in fs::read_dir(directory.unwrap().path()).unwrap() {
             let path = file.unwrap().path().to_str().unwrap().to_owned();
-            if path.ends_with(".expected") || path.ends_with(".report") {
+            if [".expected", ".report", ".findings"].iter().any(|ending| path.ends_with(ending)) {
                 continue;
             }
             let Some(mut theirs) = findings(&path) else { continue };
@@ -167,6 +168,10 @@ fn an_imported_policy_has_the_findings_of_the_original() {
             // .NET refuses it at start, and Redial has its own rule.
             if theirs.contains("refused-at-start") {
                 ours.remove("breaker-window-too-short");
+            }
+            // Code usually sets the timeout of a single attempt there.
+            if path.contains("resilience4j") && !theirs.contains("no-timeout") {
+                ours.remove("no-timeout");
             }
             for rules in [&mut theirs, &mut ours] {
                 rules.retain(|rule| !OF_THE_SYSTEM.contains(&rule.as_str()));

@@ -177,7 +177,7 @@ fn the_default_budget_is_explained_and_bounds_an_outage() {
          sent later has succeeded, and repeating is safe; at most 3 at a time.\nHedges count as attempts and draw on the \
          budget. The steps and waits above are those without hedges.",
         "Stall: after 5 attempts in a row without an answer, some calls are refused, first attempts too: none within a \
-         timeout of the last success, and up to 50% from 2 timeouts on. A success ends it.",
+         timeout of the last success, and up to 60% from 2.2 timeouts on. A success ends it.",
     ];
     assert_eq!(answer["rules"], serde_json::json!(lines));
     let printed = explain(&["--policy", "standard"]).stdout;

@@ -15,12 +15,12 @@ mod explain;
 mod fleet_proof;
 mod help;
 mod ops;
+mod pasted;
 mod peers;
 mod playground;
 mod proxy;
 mod queue;
 mod queue_faults;
-mod readme;
 mod redis;
 mod run;
 mod schemas;
@@ -210,6 +210,9 @@ fn presets_are_listed_with_their_worst_case() {
     assert!(line("standard ").contains("the calls + 10"));
     assert!(line("standard-0.1").contains("1.1× the calls"));
     assert!(line("player").contains(" 2 "));
+    let words: Vec<_> = text(&output.stdout).split_whitespace().collect();
+    let described = words.join(" ");
+    assert!(described.contains("every call that takes longer than 150 ms fails"), "{described}");
 }
 
 #[test]

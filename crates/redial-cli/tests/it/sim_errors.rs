@@ -62,25 +62,25 @@ fn an_unknown_scenario() {
 #[test]
 fn an_invalid_file() {
     let with = |from: &str, to: &str| GOOD.replacen(from, to, 1);
-    file("key", &with("[outage]\n", "[outage]\nlength = 3\n"), &["line 12, column 1", "length"]);
-    file("toml", &with("[outage]", "[outage"), &["line 11"]);
+    file(
+        "key",
+        &with("[outage]\n", "[outage]\nlength = 3\n"),
+        &[":12:1\n   |\n12 | length = 3\n   | ^^^^^^\n", "outage: unknown field `length`"],
+    );
+    file("toml", &with("[outage]", "[outage"), &[":11:"]);
     file(
         "distribution",
         &with("service = \"5ms\"", "service = { normal = { mean = '1ms', sd = '2ms' } }"),
-        &["line 9", "`sd` has to be at most `mean`"],
+        &[":9:", "`sd` has to be at most `mean`"],
     );
     file(
         "servers",
         &with("service = \"5ms\"", "service = \"5ms\"\nservers = 0"),
-        &["line 10", "from 1"],
+        &[":10:11", "backend.servers: must be a whole number from 1"],
     );
-    file(
-        "late",
-        &with("start = \"2s\"", "start = \"20s\""),
-        &["line 12, column 9", "before the end"],
-    );
-    file("policies", &with("\"full\"]", "\"fool\"]"), &["line 3", "\"fool\""]);
-    file("many", &with("rate = 500", "rate = 1e99"), &["line 6", "at most 1e10"]);
+    file("late", &with("start = \"2s\"", "start = \"20s\""), &[":12:9", "before the end"]);
+    file("policies", &with("\"full\"]", "\"fool\"]"), &[":3:12", "\"fool\""]);
+    file("many", &with("rate = 500", "rate = 1e99"), &[":6:", "at most 1e10"]);
     file("empty", "", &["missing field"]);
 }
 
@@ -129,7 +129,7 @@ fn an_unknown_policy() {
 }
 
 #[test]
-fn conflicting_flags() {
+fn conflicting_flags_are_refused() {
     sim("blip", &["--json", "--svg", "-"], &["--svg"]);
     sim("blip", &["--html", "-", "--svg", "-"], &["--html", "cannot be both"]);
     sim("blip", &["--series"], &["--json"]);

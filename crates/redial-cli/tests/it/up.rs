@@ -1,7 +1,9 @@
 //! `redial up` as a process: what it serves, what it refuses, and how it ends.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -18,29 +20,36 @@ struct Up {
     address: String,
     token: String,
     /// Open until the process has ended: a closed stdout ends it.
-    _output: (BufReader<ChildStdout>, ChildStderr),
+    output: (BufReader<ChildStdout>, ChildStderr),
 }
 
 impl Up {
     fn start(args: &[&str]) -> Self {
+        Self::start_at(&["--listen", "127.0.0.1:0"], args)
+    }
+
+    fn start_at(listen: &[&str], args: &[&str]) -> Self {
         let mut child = program(REDIAL)
-            .args(["up", "--listen", "127.0.0.1:0"])
+            .arg("up")
+            .args(listen)
             .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
         let mut stderr = child.stderr.take().unwrap();
-        let Some((address, token)) = line.trim().split_once("/?token=") else {
+        // The address is the last line of the start.
+        let found =
+            stdout.by_ref().lines().map_while(Result::ok).find(|it| it.contains("/?token="));
+        let Some(line) = found else {
             let mut errors = String::new();
             let _ = stderr.read_to_string(&mut errors);
-            panic!("{line}{errors}");
+            panic!("{errors}");
         };
+        let (address, token) = line.trim().split_once("/?token=").unwrap();
         let address = address.split_once("http://").unwrap().1.to_owned();
-        Self { child, address, token: token.to_owned(), _output: (stdout, stderr) }
+        Self { child, address, token: token.to_owned(), output: (stdout, stderr) }
     }
 
     /// The status and the body of a response.
@@ -81,6 +90,25 @@ fn get(address: &str, token: &str, path: &str) -> (u16, String) {
 fn refused(args: &[&str]) -> (Option<i32>, String) {
     let output = program(REDIAL).arg("up").args(args).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_browser_is_opened() {
+    let scratch = Scratch::new("up-open");
+    let opened = scratch.path("opened");
+    let browser = scratch.file("browser", format!("#!/bin/sh\necho \"$1\" > {opened}\n"));
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = program(REDIAL);
+    command.args(["up", "--page-only", "--for", "1s", "--listen", "127.0.0.1:0", "--open"]);
+    command.args(["--data", &scratch.path("data")]);
+    let output = command.env("BROWSER", &browser).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    eventually(|| fs::read_to_string(&opened).is_ok_and(|url| url.ends_with('\n')));
+    let url = fs::read_to_string(&opened).unwrap();
+    assert!(url.contains("/?token=") && printed.contains(&url), "{url}\n{printed}");
+    let missing = command.env("BROWSER", scratch.path("none")).output().unwrap();
+    let errors = String::from_utf8(missing.stderr).unwrap();
+    assert!(missing.status.success() && errors.contains("cannot open a browser"), "{errors}");
 }
 
 #[test]
@@ -195,6 +223,22 @@ fn a_port_in_use_a_folder_that_is_none_and_an_open_address_are_refused() {
     // Nothing of it holds the folder.
     let up = Up::start(&["--data", &data]);
     assert_eq!(up.get("/healthz").0, 200);
+}
+
+#[test]
+fn without_listen_a_default_port_in_use_is_replaced_by_a_free_one() {
+    let scratch = Scratch::new("up-default");
+    // If this fails, another process has the port, and may release it.
+    let held = TcpListener::bind("127.0.0.1:7575");
+    let mut up = Up::start_at(&[], &["--data", &scratch.path("data"), "--page-only"]);
+    assert_eq!(up.json("/api/hello")["mode"], "page-only");
+    up.signal(Signal::SIGTERM);
+    assert_eq!(exit_code(&mut up.child), Some(0));
+    let mut said = String::new();
+    up.output.1.read_to_string(&mut said).unwrap();
+    let is_default = up.address.ends_with(":7575");
+    assert_eq!(said.contains("port 7575 is in use"), !is_default, "{}: {said}", up.address);
+    assert!(held.is_err() || !is_default);
 }
 
 #[test]

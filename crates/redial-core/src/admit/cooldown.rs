@@ -6,11 +6,13 @@
 //! collision can refuse a retry that should be allowed, but never allow one that should be refused.
 
 use alloc::boxed::Box;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
+use crate::cell::Atomic;
 use crate::random;
-use crate::sync::{AtomicU64, Ordering, update};
-use crate::units::{Nanos, nanos};
+use crate::sync::Ordering;
+use crate::time::{Span, Time};
 
 /// One retry per key and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +20,7 @@ use crate::units::{Nanos, nanos};
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CoolDownRule {
     /// One retry of a key in this time.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub every: Nanos,
+    pub every: Span,
     /// The number of places for keys.
     #[cfg_attr(feature = "serde", serde(default = "default_places"))]
     pub places: u32,
@@ -32,7 +33,7 @@ const fn default_places() -> u32 {
 impl CoolDownRule {
     /// One retry per key in `every`, with 1024 places (8 KiB).
     pub fn every(every: Duration) -> Self {
-        Self { every: nanos(every), places: default_places() }
+        Self { every: every.into(), places: default_places() }
     }
 
     /// Sets the number of places. If n keys are retried in a period, about n in `places` find their place taken.
@@ -43,32 +44,30 @@ impl CoolDownRule {
 
 #[derive(Debug)]
 pub(crate) struct CoolDown {
-    every: Nanos,
-    /// When a place may be used again; 0 for one that was never used.
-    free_at: Box<[AtomicU64]>,
+    every: Span,
+    /// When a place may be used again.
+    free_at: Box<[Atomic<Time>]>,
 }
 
 impl CoolDown {
     pub(crate) fn new(rule: &CoolDownRule) -> Self {
-        let free_at = (0..rule.places).map(|_| AtomicU64::new(0)).collect();
+        let free_at = (0..rule.places).map(|_| Atomic::default()).collect();
         Self { every: rule.every, free_at }
     }
 
-    pub(crate) fn acquire(&self, key: u64, now: Nanos) -> bool {
-        if key == 0 {
-            return true;
-        }
-        let until = now.saturating_add(self.every);
-        update(self.place(key), |free_at| (now >= free_at).then_some(until)).is_ok()
+    pub(crate) fn acquire(&self, key: Option<NonZeroU64>, now: Time) -> bool {
+        let Some(key) = key else { return true };
+        let until = now + self.every;
+        self.place(key).update(|free_at| (now >= free_at).then_some(until)).is_ok()
     }
 
     /// Whether a retry at `at` would be refused, as far as is known now.
-    pub(crate) fn refuses(&self, key: u64, at: Nanos) -> bool {
-        key != 0 && at < self.place(key).load(Ordering::Acquire)
+    pub(crate) fn refuses(&self, key: Option<NonZeroU64>, at: Time) -> bool {
+        key.is_some_and(|key| at < self.place(key).load(Ordering::Acquire))
     }
 
-    fn place(&self, key: u64) -> &AtomicU64 {
-        let place = random::up_to(self.free_at.len() as u64 - 1, random::draw(key, 0));
+    fn place(&self, key: NonZeroU64) -> &Atomic<Time> {
+        let place = random::up_to(self.free_at.len() as u64 - 1, random::draw(key.get(), 0));
         &self.free_at[place as usize]
     }
 }

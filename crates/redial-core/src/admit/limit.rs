@@ -2,8 +2,10 @@
 //!
 //! Both refuse instead of queueing. A queue in front of an overloaded server only delays every call.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{NEVER, Nanos, Rate};
+use crate::cell::Atomic;
+use crate::sync::{AtomicU32, Ordering};
+use crate::time::{Span, Time};
+use crate::units::Rate;
 
 /// A rate of attempts, with room for a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +13,6 @@ use crate::units::{NEVER, Nanos, Rate};
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RateRule {
     /// The rate.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
     pub rate: Rate,
     /// The number of attempts at once after a pause.
     pub burst: u32,
@@ -25,29 +26,22 @@ impl RateRule {
 
     /// Takes up to `n` tokens from a bucket that would be full again at `full_at`. Returns how many were taken, and when
     /// the bucket will be full then. For buckets that are stored elsewhere; [`RateLimit`] is one in memory.
-    pub fn take_up_to(&self, n: u64, full_at: Nanos, now: Nanos) -> (u64, Nanos) {
-        let interval = self.rate.interval();
-        if interval == NEVER {
-            return (0, full_at);
-        }
+    pub fn take_up_to(&self, n: u64, full_at: Time, now: Time) -> (u64, Time) {
+        let Some(interval) = self.rate.interval() else { return (0, full_at) };
         let from = full_at.max(now);
-        let taken = n.min(now.saturating_add(self.refill()).saturating_sub(from) / interval);
-        (taken, from + taken * interval)
+        let taken = n.min((now + self.refill() - from) / interval);
+        (taken, from + interval * taken)
     }
 
-    /// When the next token is available in a bucket that would be full again at `full_at`.
-    pub fn next(&self, full_at: Nanos, now: Nanos) -> Nanos {
-        match self.rate.interval() {
-            NEVER => NEVER,
-            interval => {
-                full_at.max(now).saturating_add(interval).saturating_sub(self.refill()).max(now)
-            }
-        }
+    /// When the next token is available in a bucket that would be full again at `full_at`; `None` if the rate is zero.
+    pub fn next(&self, full_at: Time, now: Time) -> Option<Time> {
+        let interval = self.rate.interval()?;
+        Some((full_at.max(now) + interval - self.refill()).max(now))
     }
 
-    /// How long an empty bucket takes to fill.
-    pub(crate) fn refill(&self) -> Nanos {
-        self.rate.interval().saturating_mul(u64::from(self.burst))
+    /// How long an empty bucket takes to fill; no time at all if the rate is zero.
+    pub(crate) fn refill(&self) -> Span {
+        self.rate.interval().unwrap_or_default() * u64::from(self.burst)
     }
 }
 
@@ -55,28 +49,28 @@ impl RateRule {
 #[derive(Debug)]
 pub struct RateLimit {
     rule: RateRule,
-    full_at: AtomicU64,
+    full_at: Atomic<Time>,
 }
 
 impl RateLimit {
     /// A full bucket. A rate of zero admits nothing.
     pub fn new(rule: &RateRule) -> Self {
-        Self { rule: *rule, full_at: AtomicU64::new(0) }
+        Self { rule: *rule, full_at: Atomic::default() }
     }
 
-    /// Takes one token, or returns when the next one will be available.
-    pub fn take(&self, now: Nanos) -> Result<(), Nanos> {
-        let one = |full_at: u64| match self.rule.take_up_to(1, full_at, now) {
+    /// Takes one token, or returns when the next one will be available, if ever.
+    pub fn take(&self, now: Time) -> Result<(), Option<Time>> {
+        let one = |full_at| match self.rule.take_up_to(1, full_at, now) {
             (0, _) => None,
             (_, full_at) => Some(full_at),
         };
-        update(&self.full_at, one).map(drop).map_err(|full_at| self.rule.next(full_at, now))
+        self.full_at.update(one).map(drop).map_err(|full_at| self.rule.next(full_at, now))
     }
 
     /// Takes up to `n` tokens, and returns how many.
-    pub fn take_up_to(&self, n: u64, now: Nanos) -> u64 {
+    pub fn take_up_to(&self, n: u64, now: Time) -> u64 {
         let mut taken = 0;
-        let _ = update(&self.full_at, |full_at| {
+        let _ = self.full_at.update(|full_at| {
             let next;
             (taken, next) = self.rule.take_up_to(n, full_at, now);
             (taken > 0).then_some(next)

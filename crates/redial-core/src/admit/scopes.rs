@@ -1,10 +1,11 @@
-//! One set of guards per destination, for a bounded number of destinations.
+//! One set of guards per destination, for a bounded number of destinations. Those beyond the bound share one set: if one in
+//! use were evicted, a caller that invents destinations would get a new floor for each.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use super::Guards;
-use crate::units::Nanos;
+use crate::time::{Time, TimeLimit};
 
 /// Guards by destination, at most `capacity` of them.
 ///
@@ -14,20 +15,20 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub struct Scopes<K> {
     capacity: usize,
-    idle: Nanos,
+    idle: TimeLimit,
     /// The guards, and when they were last used.
-    known: BTreeMap<K, (Arc<Guards>, Nanos)>,
+    known: BTreeMap<K, (Arc<Guards>, Time)>,
     shared: Option<Arc<Guards>>,
 }
 
 impl<K: Ord> Scopes<K> {
     /// Room for `capacity` destinations.
-    pub fn new(capacity: usize, idle: Nanos) -> Self {
+    pub fn new(capacity: usize, idle: TimeLimit) -> Self {
         Self { capacity, idle, known: BTreeMap::new(), shared: None }
     }
 
     /// The guards of `key`, created by `make` if it is new.
-    pub fn get(&mut self, key: K, now: Nanos, make: impl FnOnce() -> Guards) -> Arc<Guards>
+    pub fn get(&mut self, key: K, now: Time, make: impl FnOnce() -> Guards) -> Arc<Guards>
     where
         K: Clone,
     {
@@ -63,10 +64,10 @@ impl<K: Ord> Scopes<K> {
     }
 
     /// Guards that a caller still holds are in use, however long ago they were requested.
-    fn forget_idle(&mut self, now: Nanos) {
+    fn forget_idle(&mut self, now: Time) {
         let idle = self.idle;
         self.known.retain(|_, (guards, used)| {
-            now.saturating_sub(*used) < idle || Arc::strong_count(guards) > 1
+            !(*used + idle).is_over(now) || Arc::strong_count(guards) > 1
         });
     }
 }

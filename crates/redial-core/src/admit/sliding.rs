@@ -6,7 +6,7 @@
 //! which the window begins: two loads, after any idle time.
 
 use crate::sync::{AtomicU64, Ordering, small_under_loom};
-use crate::units::Nanos;
+use crate::time::{Span, Time};
 
 /// The window reaches back this many slices before the current one, so it is never shorter than requested,
 /// and longer by at most one slice.
@@ -19,7 +19,7 @@ pub(crate) const RING: usize = small_under_loom(32, 4);
 /// The notes for `N` growing counters, which the owner keeps.
 #[derive(Debug)]
 pub(crate) struct Sliding<const N: usize> {
-    slice: Nanos,
+    slice: Span,
     /// The number of slices begun since time 0; the current slice is the last of them. Incrementing it begins a
     /// slice: a thread that works in a slice has seen this value first, so totals read *before* the increment
     /// contain nothing of that slice.
@@ -28,16 +28,17 @@ pub(crate) struct Sliding<const N: usize> {
 }
 
 impl<const N: usize> Sliding<N> {
-    pub(crate) fn new(window: Nanos) -> Self {
-        let slice = window.div_ceil(SLICES).max(1);
+    pub(crate) fn new(window: Span) -> Self {
+        let slice = window.div_ceil(SLICES).max(Span::from_nanos(1));
         let notes = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
         Self { slice, begun: AtomicU64::new(0), notes }
     }
 
     /// Call this before changing or reading the counters at `now`.
     #[inline(always)]
-    pub(crate) fn advance(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
-        if now >= self.begun.load(Ordering::Acquire).wrapping_mul(self.slice) {
+    pub(crate) fn advance(&self, now: Time, totals: impl Fn() -> [u64; N]) {
+        let begun = self.begun.load(Ordering::Acquire);
+        if now.as_nanos() >= begun.wrapping_mul(self.slice.as_nanos()) {
             self.begin_slice(now, totals);
         }
     }
@@ -46,8 +47,8 @@ impl<const N: usize> Sliding<N> {
     /// current; the largest note stays; one thread begins the new slice.
     #[cold]
     #[inline(never)]
-    fn begin_slice(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
-        let target = now / self.slice + 1;
+    fn begin_slice(&self, now: Time, totals: impl Fn() -> [u64; N]) {
+        let target = now.since_zero() / self.slice + 1;
         loop {
             let begun = self.begun.load(Ordering::Acquire);
             if begun >= target {
@@ -85,7 +86,7 @@ impl<const N: usize> Sliding<N> {
     }
 
     /// How long a slice is.
-    pub(crate) fn slice(&self) -> Nanos {
+    pub(crate) fn slice(&self) -> Span {
         self.slice
     }
 

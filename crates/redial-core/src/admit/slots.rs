@@ -22,20 +22,20 @@
 
 use core::f64::consts::E;
 
-use crate::units::Nanos;
+use crate::time::{Span, Time};
 
 /// Over how long the rate of first attempts is smoothed.
-const MEMORY: f64 = 1e9;
+const MEMORY: Span = Span::SECOND;
 /// A server that has just started smooths over its age, but not over less than this: ten requests in its
 /// first millisecond are not ten thousand a second.
-const YOUNGEST: f64 = 1e8;
+const YOUNGEST: Span = Span::from_millis(100);
 
 /// How long a place is assumed to be held until that has been measured.
-const ASSUMED: f64 = 1e8;
+const ASSUMED: Span = Span::from_millis(100);
 /// The shortest time that a place counts as held, so that a clock that does not advance causes no division by zero.
-const SHORTEST: f64 = 1e3;
+const SHORTEST: Span = Span::from_micros(1);
 /// The upper limit of the horizon: later callers are booked behind the last slot, even after load has fallen.
-const LONGEST_HORIZON: Nanos = 3_600_000_000_000;
+const LONGEST_HORIZON: Span = Span::from_secs(3_600);
 /// The number of requests per place that the mean covers.
 const SAMPLES_PER_PLACE: u32 = 32;
 
@@ -44,43 +44,43 @@ const SAMPLES_PER_PLACE: u32 = 32;
 pub struct Slots {
     places: f64,
     min_share: f64,
-    horizon: Nanos,
+    horizon: Span,
     held: Mean,
     firsts: Smoothed,
     /// The last slot that was booked; never further ahead of the clock than the horizon.
-    last: Nanos,
+    last: Time,
 }
 
 /// When a rejected caller should retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Booking {
     /// Exactly this long from now: a slot was booked.
-    Slot(Nanos),
+    Slot(Span),
     /// The next free slot is further away than this; none was booked.
-    Full(Nanos),
+    Full(Span),
 }
 
 impl Slots {
     /// The default for the least share of capacity that is given to slots.
     pub const MIN_SHARE: f64 = 0.1;
     /// The default horizon: the deadline of a standard policy.
-    pub const HORIZON: Nanos = 10_000_000_000;
+    pub const HORIZON: Span = Span::from_secs(10);
 
     /// A server with `places` places. At least `min_share` of its capacity is given to slots, however many first
     /// attempts there are. No slot is further ahead than the horizon, or than an hour.
-    pub fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
+    pub fn new(places: u32, min_share: f64, horizon: Span) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
         let horizon = horizon.min(LONGEST_HORIZON);
-        Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
+        Self { places: f64::from(places), min_share, horizon, held, firsts, last: Time::ZERO }
     }
 
     /// Records the number of first attempts since the last call.
-    pub fn arrived(&mut self, firsts: f64, now: Nanos) {
+    pub fn arrived(&mut self, firsts: f64, now: Time) {
         self.firsts.add(firsts, now);
     }
 
     /// Records a place that was held from `since` until `now`.
-    pub fn held(&mut self, since: Nanos, now: Nanos) {
+    pub fn held(&mut self, since: Time, now: Time) {
         self.held.add(since, now);
     }
 
@@ -101,17 +101,17 @@ impl Slots {
     }
 
     /// Books the next free slot for a caller that is rejected now.
-    pub fn book(&mut self, now: Nanos) -> Refusal {
+    pub fn book(&mut self, now: Time) -> Booking {
         // Without any spare capacity the distance is infinite, and saturates.
-        let apart = 1e9 / self.spare();
-        let whole = apart as Nanos;
-        let apart = whole.saturating_add(Nanos::from((whole as f64) < apart));
-        let slot = self.last.max(now).saturating_add(apart);
+        let exact = 1e9 / self.spare();
+        let whole = Span::from_nanos_f64(exact);
+        let rounding = Span::from_nanos(u64::from(whole.as_nanos_f64() < exact));
+        let slot = self.last.max(now) + whole + rounding;
         if slot - now > self.horizon {
-            return Refusal::Full(self.horizon);
+            return Booking::Full(self.horizon);
         }
         self.last = slot;
-        Refusal::Slot(slot - now)
+        Booking::Slot(slot - now)
     }
 }
 
@@ -125,13 +125,19 @@ struct Mean {
     /// The limit for requests that entered before `together`.
     most_value: f64,
     /// When the first of them was done: the others were in progress with it, and may have been in the same stall.
-    together: Nanos,
+    together: Time,
 }
 
 impl Mean {
     fn new(places: u32) -> Self {
         let most = places.max(2).saturating_mul(SAMPLES_PER_PLACE);
-        Self { value: ASSUMED, count: 0, most, most_value: f64::INFINITY, together: 0 }
+        Self {
+            value: ASSUMED.as_nanos_f64(),
+            count: 0,
+            most,
+            most_value: f64::INFINITY,
+            together: Time::ZERO,
+        }
     }
 
     /// Before that, a single request has so much weight that an ordinary one can look like a stall.
@@ -139,13 +145,13 @@ impl Mean {
         self.count >= self.most / 4
     }
 
-    fn add(&mut self, since: Nanos, now: Nanos) {
+    fn add(&mut self, since: Time, now: Time) {
         if since >= self.together {
             self.together = now;
             self.most_value = if self.is_warm() { self.value * E } else { f64::INFINITY };
         }
         self.count = self.most.min(self.count + 1);
-        let sample = (now.saturating_sub(since) as f64).max(SHORTEST);
+        let sample = (now - since).max(SHORTEST).as_nanos_f64();
         let step = (sample - self.value) / f64::from(self.count);
         self.value = (self.value + step).min(self.most_value);
     }
@@ -155,17 +161,17 @@ impl Mean {
 #[derive(Clone, Debug, Default)]
 struct Smoothed {
     per_second: f64,
-    since: Option<Nanos>,
-    latest: Nanos,
+    since: Option<Time>,
+    latest: Time,
 }
 
 impl Smoothed {
-    fn add(&mut self, count: f64, now: Nanos) {
+    fn add(&mut self, count: f64, now: Time) {
         let since = *self.since.get_or_insert(now);
         self.latest = self.latest.max(since);
-        let age = now.saturating_sub(since) as f64;
-        let passed = now.saturating_sub(self.latest) as f64;
-        let memory = (age - passed).clamp(YOUNGEST, MEMORY);
+        let (age, passed) = (now - since, now - self.latest);
+        let memory = (age - passed).clamp(YOUNGEST, MEMORY).as_nanos_f64();
+        let passed = passed.as_nanos_f64();
         self.per_second = (self.per_second * memory + count * 1e9) / (memory + passed);
         self.latest = self.latest.max(now);
     }

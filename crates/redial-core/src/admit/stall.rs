@@ -5,16 +5,16 @@
 use super::pace::Pace;
 use crate::random;
 use crate::sync::{AtomicU64, Ordering};
-use crate::units::Nanos;
+use crate::time::Time;
 
 /// When to hold calls back from a destination that answers nothing in time.
 ///
 /// After `timeouts` attempts without an answer and no success between them, the share of calls that are refused grows
-/// with the time since the last success: from 0 when it is as long as an attempt waits, to `most` when it is 1 + 2·`most`
+/// with the time since the last success: from 0 when it is as long as an attempt waits, to `most` when it is 1 + `most` / 2
 /// times as long. A success ends it, and so does another answer in time that is not a failure of the server. It is
 /// forgotten when no attempt has timed out for four times as long as one waits.
 ///
-/// Defaults: 5 attempts, and half of the calls.
+/// Defaults: 5 attempts, and 60% of the calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -27,7 +27,7 @@ pub struct StallRule {
 
 impl Default for StallRule {
     fn default() -> Self {
-        Self { timeouts: 5, most: 0.5 }
+        Self { timeouts: 5, most: 0.6 }
     }
 }
 
@@ -44,7 +44,7 @@ impl StallRule {
 }
 
 /// By how much the share of refused calls grows, for each further timeout without a success.
-const GROWTH: f64 = 0.5;
+const GROWTH: f64 = 2.0;
 
 #[derive(Debug)]
 pub(crate) struct Stall {
@@ -58,7 +58,7 @@ impl Stall {
         Self { rule: *rule, drawn: AtomicU64::new(0), seed }
     }
 
-    pub(crate) fn admits(&self, pace: &Pace, now: Nanos) -> bool {
+    pub(crate) fn admits(&self, pace: &Pace, now: Time) -> bool {
         let odds = self.refusal(pace, now);
         odds <= 0.0 || {
             let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Stall {
     }
 
     /// The probability that the next attempt is refused.
-    pub(crate) fn refusal(&self, pace: &Pace, now: Nanos) -> f64 {
+    pub(crate) fn refusal(&self, pace: &Pace, now: Time) -> f64 {
         if pace.timeouts() < self.rule.timeouts {
             return 0.0;
         }

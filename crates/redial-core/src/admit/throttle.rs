@@ -13,7 +13,7 @@ use core::time::Duration;
 use super::sliding::Sliding;
 use crate::random;
 use crate::sync::{AtomicU64, Ordering};
-use crate::units::{Nanos, SECOND, nanos};
+use crate::time::{Span, Time};
 
 /// The settings of the adaptive throttle.
 ///
@@ -25,13 +25,12 @@ pub struct ThrottleRule {
     /// Admitted attempts ÷ accepted attempts.
     pub k: f64,
     /// The length of the window.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub window: Nanos,
+    pub window: Span,
 }
 
 impl Default for ThrottleRule {
     fn default() -> Self {
-        Self { k: 2.0, window: 120 * SECOND }
+        Self { k: 2.0, window: Span::from_secs(120) }
     }
 }
 
@@ -43,7 +42,7 @@ impl ThrottleRule {
 
     /// Sets the length of the window.
     pub fn window(self, window: Duration) -> Self {
-        Self { window: nanos(window), ..self }
+        Self { window: window.into(), ..self }
     }
 }
 
@@ -65,14 +64,14 @@ impl Throttle {
     }
 
     /// Counts a request, and returns whether it may be sent.
-    pub(crate) fn admits(&self, now: Nanos) -> bool {
+    pub(crate) fn admits(&self, now: Time) -> bool {
         let odds = self.refusal(now);
         let request = self.requests.fetch_add(1, Ordering::AcqRel);
         odds <= 0.0 || !random::chance(odds, random::draw(self.seed, request))
     }
 
     /// Records whether a request was accepted; `None` if it was cancelled.
-    pub(crate) fn learn(&self, accepted: Option<bool>, now: Nanos) {
+    pub(crate) fn learn(&self, accepted: Option<bool>, now: Time) {
         self.advance(now);
         match accepted {
             Some(true) => self.accepts.fetch_add(1, Ordering::AcqRel),
@@ -82,7 +81,7 @@ impl Throttle {
     }
 
     /// The probability that the next request is refused.
-    pub(crate) fn refusal(&self, now: Nanos) -> f64 {
+    pub(crate) fn refusal(&self, now: Time) -> f64 {
         self.advance(now);
         let since = self.sliding.since(self.sliding.current());
         let totals = self.totals();
@@ -92,7 +91,7 @@ impl Throttle {
         ((requests - self.k * accepts) / (requests + 1.0)).max(0.0)
     }
 
-    fn advance(&self, now: Nanos) {
+    fn advance(&self, now: Time) {
         self.sliding.advance(now, || self.totals());
     }
 

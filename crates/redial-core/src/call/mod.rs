@@ -10,6 +10,8 @@
 //! the guards may have changed in the meantime. Hand every [`Permit`] back exactly once: to
 //! [`Call::settle`] with the outcome, or to [`Call::abandon`] if the result is no longer needed. End a
 //! call that is dropped half-way with [`Call::cancel`]. Then every charge and every permit is released.
+//!
+//! There are two verbs because a single one, `next -> Send | WaitUntil | Stop`, left cases that a runner could forget.
 
 mod hedge;
 mod payment;
@@ -27,9 +29,9 @@ use crate::context::Context;
 use crate::decide::{self, Class, Failure, Outcome};
 use crate::event::Event;
 use crate::policy::Policy;
-use crate::schedule::{self, Hint, deadline};
+use crate::schedule::Hint;
 use crate::stop::Stop;
-use crate::units::Nanos;
+use crate::time::{Deadline, Span, Time};
 
 /// The right to send one attempt.
 #[derive(Debug)]
@@ -38,9 +40,9 @@ pub struct Permit {
     /// 1 is the first attempt.
     pub number: u32,
     /// When it was granted.
-    pub started: Nanos,
+    pub started: Time,
     /// When the attempt times out: after its own timeout, or at the deadline if that comes first.
-    pub expires: Nanos,
+    pub expires: Deadline,
     probe: Option<Probe>,
     charge: Option<Charge>,
 }
@@ -51,7 +53,7 @@ pub enum Verdict {
     /// The call succeeded.
     Done,
     /// Wait until then, and call [`Call::admit`] again.
-    Wait(Nanos),
+    Wait(Time),
     /// Another attempt of this call is still in flight.
     InFlight,
     /// The call is over.
@@ -61,9 +63,9 @@ pub enum Verdict {
 /// The state of one call, in 32 bytes.
 #[derive(Debug)]
 pub struct Call {
-    deadline: Nanos,
+    deadline: Deadline,
     /// The last drawn wait; the next decorrelated range builds on it.
-    drawn: Nanos,
+    drawn: Span,
     /// Attempts admitted so far.
     attempts: u32,
     /// Retries since the backoff last started over.
@@ -92,10 +94,10 @@ enum Stage {
 impl Call {
     /// A call that starts now and ends by `deadline`, or earlier if the policy says so.
     #[inline(always)]
-    pub fn new(policy: &Policy, now: Nanos, deadline: Nanos) -> Self {
+    pub fn new(policy: &Policy, now: Time, deadline: Deadline) -> Self {
         Self {
-            deadline: deadline::expiry(now, policy.deadline_nanos(), deadline),
-            drawn: 0,
+            deadline: (now + policy.deadline_limit()).min(deadline),
+            drawn: Span::ZERO,
             attempts: 0,
             step: 0,
             token: 0,
@@ -108,16 +110,16 @@ impl Call {
 
     /// Continues a call after a first attempt that [`Guards::pass`](crate::admit::Guards::pass) admitted.
     #[inline(always)]
-    pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
+    pub fn resume(policy: &Policy, started: Time, deadline: Deadline) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
         (call.attempts, call.in_flight, call.stage) = (1, 1, Stage::Sent);
-        let expires = deadline::expiry(started, policy.attempt_timeout_nanos(), call.deadline);
+        let expires = call.deadline.min(started + policy.attempt_timeout_limit());
         (call, Permit { number: 1, started, expires, probe: None, charge: None })
     }
 
     /// When the call has to be over.
     #[inline]
-    pub fn deadline(&self) -> Nanos {
+    pub fn deadline(&self) -> Deadline {
         self.deadline
     }
 
@@ -136,7 +138,7 @@ impl Call {
     /// after every wait. A call that is over, or that was not told to wait, gets no permit. A call that is refused and
     /// [parked](Self::is_parked) is not over: continue with [`unpark`](Self::unpark).
     #[inline(always)]
-    pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+    pub fn admit(&mut self, cx: &Context<'_>, now: Time) -> Result<Permit, Stop> {
         if self.stage != Stage::Ready {
             return Err(Stop::Cancelled);
         }
@@ -158,7 +160,7 @@ impl Call {
         cx: &Context<'_>,
         permit: Permit,
         outcome: &Outcome,
-        now: Nanos,
+        now: Time,
         seed: impl FnOnce() -> u64,
     ) -> Verdict {
         let (charge, sent) = (permit.charge, permit.started);
@@ -181,20 +183,20 @@ impl Call {
     }
 
     /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or one of a dropped call.
-    pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
+    pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Time) {
         self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
     }
 
     /// Ends a call that is no longer needed. Refunds the charge of a retry that was not sent.
-    pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
+    pub fn cancel(&mut self, cx: &Context<'_>, now: Time) {
         if self.stage != Stage::Over {
             *self = self.take().stopped(*cx, Stop::Cancelled, now);
         }
     }
 
     #[inline(always)]
-    fn send(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
-        if now >= self.deadline {
+    fn send(&mut self, cx: &Context<'_>, now: Time) -> Result<Permit, Stop> {
+        if self.deadline.is_over(now) {
             return Err(Stop::Deadline);
         }
         let charge = if self.attempts > 0 { self.spend(cx, now)? } else { None };
@@ -218,12 +220,12 @@ impl Call {
             cx.emit(|| Event::BreakerMoved { to: BreakerState::HalfOpen });
         }
         cx.emit(|| Event::Attempt { number: self.attempts, hedge: self.in_flight > 1 });
-        let expires = deadline::expiry(now, cx.policy.attempt_timeout_nanos(), self.deadline);
+        let expires = self.deadline.min(now + cx.policy.attempt_timeout_limit());
         Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
     }
 
     /// The charge of the retry that is sent now. A poll has none.
-    fn spend(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Option<Charge>, Stop> {
+    fn spend(&mut self, cx: &Context<'_>, now: Time) -> Result<Option<Charge>, Stop> {
         self.attempts_left(cx, self.payment != Payment::Nothing)?;
         let Some(charge) = self.take_charge() else { return Ok(None) };
         let charge = cx.guards.ledger.retry_sent(charge, now);
@@ -242,17 +244,17 @@ impl Call {
     }
 
     #[inline(always)]
-    fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
+    fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Time) {
         self.in_flight -= 1;
-        let (number, taken) = (permit.number, now.saturating_sub(permit.started));
+        let (number, taken) = (permit.number, now - permit.started);
         cx.emit(|| {
-            let taken = Duration::from_nanos(taken);
+            let taken = taken.into();
             Event::AttemptEnded { number, taken, outcome: *outcome }
         });
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
             cx.emit(|| Event::BreakerMoved { to });
         }
-        cx.guards.watch(cx.policy, number == 1, outcome, now);
+        cx.guards.watch(cx.policy.deadline_limit(), number == 1, outcome, now);
         if permit.charge.is_some() {
             cx.guards.ledger.retry_landed();
         }
@@ -272,8 +274,8 @@ impl Call {
         mut self,
         cx: Context<'_>,
         outcome: &Outcome,
-        sent: Nanos,
-        now: Nanos,
+        sent: Time,
+        now: Time,
         seed: impl FnOnce() -> u64,
     ) -> (Self, Verdict) {
         let next = match outcome {
@@ -283,7 +285,8 @@ impl Call {
                 if cx.policy.retry_on().contains(failure) {
                     cx.guards.ledger.attempt_failed();
                 }
-                decide::repeat(cx.policy, cx.request.safety, failure, self.in_flight > 0)
+                let rules = (cx.policy.retry_on(), cx.policy.requires_key());
+                decide::repeat(rules, cx.request.safety, failure, self.in_flight > 0)
                     .and_then(|()| self.again(&cx, Some(failure), failure.hint, sent, now, seed))
             }
         };
@@ -300,8 +303,8 @@ impl Call {
         cx: &Context<'_>,
         failure: Option<&Failure>,
         hint: Option<Hint>,
-        sent: Nanos,
-        now: Nanos,
+        sent: Time,
+        now: Time,
         seed: impl FnOnce() -> u64,
     ) -> Result<Verdict, Stop> {
         if self.in_flight > 0 {
@@ -317,13 +320,14 @@ impl Call {
             }
         }
         self.stage = Stage::Ready;
-        let (attempt, delay) = (self.attempts + 1, Duration::from_nanos(wake - now));
+        let (attempt, delay) = (self.attempts + 1, Duration::from(wake - now));
         cx.emit(|| Event::RetryScheduled { attempt, delay, failure: failure.copied() });
         Ok(Verdict::Wait(wake))
     }
 
     fn most_attempts(&self, cx: &Context<'_>) -> u32 {
-        cx.policy.attempts().min(cx.request.attempts)
+        let most = cx.policy.attempts();
+        cx.request.attempts.map_or(most, |limit| limit.min(most))
     }
 
     fn attempts_left(&self, cx: &Context<'_>, retry: bool) -> Result<(), Stop> {
@@ -340,19 +344,19 @@ impl Call {
         &mut self,
         cx: &Context<'_>,
         hint: Option<Hint>,
-        now: Nanos,
+        now: Time,
         seed: u64,
-    ) -> Result<Nanos, Stop> {
+    ) -> Result<Time, Stop> {
         self.step = self.step.saturating_add(1);
         // A backoff that has started over needs another stream, or it would draw the same waits again.
         let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
-        let left = self.deadline.saturating_sub(now);
-        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, left, seed);
-        let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
+        let left = self.deadline.left(now);
+        let wait = cx.policy.schedule().wait(self.step, self.drawn, hint, left, seed);
+        let wake = wait.and_then(|wait| self.wake_after(wait.delay, now));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {
                 (Ok(wait), Ok(_)) if wait.hinted => {
-                    Event::HintHonoured { hint, delay: Duration::from_nanos(wait.delay) }
+                    Event::HintHonoured { hint, delay: wait.delay.into() }
                 }
                 _ => Event::HintIgnored { hint },
             });
@@ -360,13 +364,19 @@ impl Call {
         let wait = wait?;
         self.drawn = wait.drawn;
         if wait.hinted && matches!(hint, Some(Hint::Pushback(_))) {
-            (self.step, self.drawn) = (0, 0);
+            (self.step, self.drawn) = (0, Span::ZERO);
         }
         wake
     }
 
+    /// Waiting until the deadline and then failing would only delay the error.
+    fn wake_after(&self, delay: Span, now: Time) -> Result<Time, Stop> {
+        let wake = now + delay;
+        if self.deadline.is_over(wake) { Err(Stop::Deadline) } else { Ok(wake) }
+    }
+
     #[cold]
-    fn stopped(mut self, cx: Context<'_>, reason: Stop, now: Nanos) -> Self {
+    fn stopped(mut self, cx: Context<'_>, reason: Stop, now: Time) -> Self {
         self.refund(&cx, now);
         self.end(&cx);
         cx.emit(|| Event::Stopped { reason, attempts: self.attempts });

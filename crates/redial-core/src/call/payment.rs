@@ -3,7 +3,7 @@
 use core::task::Waker;
 use core::time::Duration;
 
-use super::{Call, Charge, Class, Context, Event, Failure, Nanos, Stop};
+use super::{Call, Charge, Class, Context, Deadline, Event, Failure, Span, Stop, Time};
 use crate::admit::{Failed, Release, Ticket};
 
 /// How the scheduled retry is paid for. With the number beside it in one enum, a call would not fit in 32 bytes.
@@ -23,7 +23,7 @@ pub enum Turn {
     /// It is not parked, or no longer: call [`Call::admit`].
     Go,
     /// Ask again then, or when the waker is woken.
-    Wait(Nanos),
+    Wait(Deadline),
     /// Its time is over.
     Stop(Stop),
 }
@@ -37,11 +37,11 @@ impl Call {
 
     /// Asks whether a parked call may go. Call it after every wait, before [`admit`](Self::admit). `waker` is woken when
     /// it is worth asking again; the last one that was passed counts.
-    pub fn unpark(&mut self, cx: &Context<'_>, waker: &Waker, now: Nanos) -> Turn {
+    pub fn unpark(&mut self, cx: &Context<'_>, waker: &Waker, now: Time) -> Turn {
         if !self.is_parked() {
             return Turn::Go;
         }
-        if now >= self.deadline {
+        if self.deadline.is_over(now) {
             *self = self.take().stopped(*cx, Stop::Deadline, now);
             return Turn::Stop(Stop::Deadline);
         }
@@ -53,8 +53,7 @@ impl Call {
                 if self.attempts > 0 {
                     self.set_charge(charge);
                 }
-                let (attempt, held) =
-                    (self.attempts + 1, Duration::from_nanos(now.saturating_sub(parked_at)));
+                let (attempt, held) = (self.attempts + 1, Duration::from(now - parked_at));
                 cx.emit(|| Event::Released { attempt, held, probe: is_probe });
                 Turn::Go
             }
@@ -98,9 +97,9 @@ impl Call {
         &mut self,
         cx: &Context<'_>,
         failure: &Failure,
-        sent: Nanos,
+        sent: Time,
         seed: u64,
-        now: Nanos,
+        now: Time,
     ) -> Result<(), Stop> {
         if cx.request.park > 0
             && failure.hint.is_some()
@@ -117,17 +116,19 @@ impl Call {
 
     /// Parks a call that the stall rule refuses: others are sent, and their success releases it.
     #[cold]
-    pub(super) fn park_stalled(&mut self, cx: &Context<'_>, now: Nanos) -> bool {
+    pub(super) fn park_stalled(&mut self, cx: &Context<'_>, now: Time) -> bool {
         self.refund(cx, now);
         let class = if self.attempts > 0 { Class::Timeout } else { Class::Transient };
         self.park(cx, class, now, 0, now)
     }
 
-    fn park(&mut self, cx: &Context<'_>, class: Class, sent: Nanos, seed: u64, now: Nanos) -> bool {
+    fn park(&mut self, cx: &Context<'_>, class: Class, sent: Time, seed: u64, now: Time) -> bool {
         let (attempts, most) = (self.attempts, cx.request.park);
-        let left = self.deadline.saturating_sub(now);
-        let failed = Failed { class, sent, left, attempts, most, seed };
-        let ticket = if most > 0 { cx.guards.park(cx.policy, &failed, now) } else { None };
+        let left = self.deadline.left(now).cap(Span::MAX);
+        let (attempt_timeout, deadline) =
+            (cx.policy.attempt_timeout_limit(), cx.policy.deadline_limit());
+        let failed = Failed { class, sent, left, attempts, attempt_timeout, deadline, most, seed };
+        let ticket = if most > 0 { cx.guards.park(&failed, now) } else { None };
         if let Some(Ticket(place)) = ticket {
             (self.token, self.payment) = (place, Payment::Parked);
             cx.emit(|| Event::Parked { attempt: attempts + 1 });
@@ -135,7 +136,7 @@ impl Call {
         ticket.is_some()
     }
 
-    pub(super) fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
+    pub(super) fn pay(&mut self, cx: &Context<'_>, class: Class, now: Time) -> Result<(), Stop> {
         let Some(charge) = cx.guards.charge(class, now) else {
             cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
@@ -144,7 +145,7 @@ impl Call {
         Ok(())
     }
 
-    pub(super) fn refund(&mut self, cx: &Context<'_>, now: Nanos) {
+    pub(super) fn refund(&mut self, cx: &Context<'_>, now: Time) {
         if let Some(charge) = self.take_charge() {
             cx.guards.ledger.refund(charge, now);
         } else if let Some(ticket) = self.take_ticket() {

@@ -1,8 +1,10 @@
 //! A simulator of a fleet keeps millions of waiting calls, and nothing else of them. A durable queue stores a call between
 //! two attempts, and another process continues it. Most of a waiting [`Call`] follows from its policy, so little is kept.
 
-use super::{Call, Class, Context, Nanos, Outcome, Payment, Permit, Policy, Stage, Stop, Verdict};
-use crate::units::NEVER;
+use super::{
+    Call, Class, Context, Deadline, Outcome, Payment, Permit, Policy, Span, Stage, Stop, Time,
+    Verdict,
+};
 
 /// How far a call has come: what another process needs to continue it. What its retry has paid is not part of it: that
 /// belongs to the process that paid.
@@ -13,7 +15,7 @@ pub struct Progress {
     /// Retries since the backoff last started over.
     pub step: u32,
     /// The last drawn wait.
-    pub drawn: Nanos,
+    pub drawn: Span,
     /// Whether the next attempt is a poll, because the last answer was [`Outcome::NotYet`]. A poll is not a retry, and
     /// pays nothing.
     pub poll: bool,
@@ -27,7 +29,7 @@ pub enum Suspended {
     /// [`Call::revive`] continues from here.
     Wait {
         /// When the next attempt is due.
-        until: Nanos,
+        until: Time,
         /// How far the call has come.
         progress: Progress,
     },
@@ -72,7 +74,7 @@ impl Call {
         cx: &Context<'_>,
         permit: Permit,
         outcome: &Outcome,
-        now: Nanos,
+        now: Time,
         seed: impl FnOnce() -> u64,
     ) -> Suspended {
         (self.suspended, self.in_flight) = (true, 1);
@@ -97,12 +99,13 @@ impl Call {
     pub fn revive(
         progress: Progress,
         cx: &Context<'_>,
-        deadline: Nanos,
-        now: Nanos,
+        deadline: Deadline,
+        now: Time,
     ) -> Result<Self, Stop> {
         let Progress { attempts, step, drawn, poll } = progress;
         // The policy's deadline counts from the first attempt, which another process made.
-        let mut call = Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, NEVER) };
+        let mut call =
+            Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, Deadline::NONE) };
         if attempts > 0 {
             call.attempts_left(cx, !poll)?;
             if !poll {
@@ -114,7 +117,7 @@ impl Call {
     }
 
     /// The last drawn wait.
-    pub fn drawn(&self) -> Nanos {
+    pub fn drawn(&self) -> Span {
         self.drawn
     }
 
@@ -123,10 +126,10 @@ impl Call {
     #[inline]
     pub fn wake(
         resting: Resting,
-        drawn: Nanos,
+        drawn: Span,
         policy: &Policy,
-        started: Nanos,
-        deadline: Nanos,
+        started: Time,
+        deadline: Deadline,
     ) -> Self {
         Self {
             drawn,

@@ -6,10 +6,32 @@ use super::{Class, Failure, Outcome};
 /// An error that can be classified.
 ///
 /// Implement it for your error type, and every runner can handle it. If you do not own the type, give
-/// the runner a [`Classifier`] instead.
+/// the runner a [`Classifier`] instead: a predicate, or a function of the result.
+///
+/// ```
+/// # extern crate redial_core as redial;
+/// use redial::decide::{Class, Classify, Failure};
+///
+/// enum StoreError {
+///     Busy,
+///     NoSuchRow,
+/// }
+///
+/// impl Classify for StoreError {
+///     fn classify(&self) -> Failure {
+///         match self {
+///             Self::Busy => Failure::new(Class::Overloaded),
+///             Self::NoSuchRow => Failure::new(Class::Permanent),
+///         }
+///     }
+/// }
+///
+/// assert_eq!(StoreError::Busy.classify().class, Class::Overloaded);
+/// # assert_eq!(StoreError::NoSuchRow.classify().class, Class::Permanent);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which of its errors may be retried",
-    note = "implement `Classify` for it, or give the `Retry` a predicate with `.retry_if(|error: &{Self}| …)`"
+    note = "give the `Retry` a predicate, `.retry_if(|error: &{Self}| …)`, or implement `Classify` if the type is yours"
 )]
 pub trait Classify {
     /// What this error means for repeating the call.
@@ -27,8 +49,8 @@ impl<E: Classify + ?Sized> Classify for &E {
 /// [`Judge`] makes one of a closure.
 #[diagnostic::on_unimplemented(
     message = "nothing says which errors of type `{E}` may be retried",
-    note = "implement `Classify` for `{E}`, use `.retry_if(|error: &{E}| …)` for errors and strings, or \
-            `.classify(|result| …).idempotent()` for any type"
+    note = "give the `Retry` a predicate, `.retry_if(|error: &{E}| …)`, for errors and strings, or \
+            `.classify(|result| …).idempotent()` for any type; if `{E}` is yours, implement `Classify` for it"
 )]
 pub trait Classifier<T, E>: Causes<E> {
     /// The outcome of the attempt.
@@ -124,14 +146,14 @@ impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryI
 
 /// Polls: an `Ok` value that does not satisfy the predicate is "not yet".
 #[derive(Clone, Copy, Debug)]
-pub struct Until<C, F> {
+pub struct PollUntil<C, F> {
     /// Classifies everything else.
     pub inner: C,
     /// Whether polling is done.
     pub done: F,
 }
 
-impl<E, C: Causes<E>, F> Causes<E> for Until<C, F> {
+impl<E, C: Causes<E>, F> Causes<E> for PollUntil<C, F> {
     type Cause = C::Cause;
 
     fn cause(error: E) -> C::Cause {
@@ -139,7 +161,7 @@ impl<E, C: Causes<E>, F> Causes<E> for Until<C, F> {
     }
 }
 
-impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for Until<C, F> {
+impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for PollUntil<C, F> {
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {

@@ -14,12 +14,11 @@ mod outcome;
 mod safety;
 
 pub use cause::DynError;
-pub use classify::{Causes, Classifier, Classify, Judge, RetryIf, Typed, Until};
+pub use classify::{Causes, Classifier, Classify, Judge, PollUntil, RetryIf, Typed};
 pub use codes::GRPC_STATUSES;
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
 pub use safety::Safety;
 
-use crate::policy::Policy;
 use crate::stop::Stop;
 
 /// Whether a failed attempt may be repeated at all, or another one awaited that is `in_flight`: that one may succeed after
@@ -29,20 +28,20 @@ use crate::stop::Stop;
 /// everything, and `Unsafe` is only reported for a failure that would otherwise have been repeated. A cancellation is
 /// repeated only for its code: then it is the answer of a server, gRPC's CANCELLED, and the caller still waits.
 pub(crate) fn repeat(
-    policy: &Policy,
+    (retry_on, key_required): (&RetryOn, bool),
     safety: Safety,
     failure: &Failure,
     in_flight: bool,
 ) -> Result<(), Stop> {
     if failure.stop {
         Err(Stop::ToldToStop)
-    } else if failure.class == Class::Cancelled && !policy.retry_on().contains(failure) {
+    } else if failure.class == Class::Cancelled && !retry_on.contains(failure) {
         Err(Stop::Cancelled)
     } else if in_flight && failure.class != Class::Permanent {
         Ok(())
-    } else if !policy.retry_on().contains(failure) {
+    } else if !retry_on.contains(failure) {
         Err(Stop::Permanent)
-    } else if failure.reach == Reach::Unknown && !safety.allows(policy.requires_key()) {
+    } else if failure.reach == Reach::Unknown && !safety.allows(key_required) {
         Err(Stop::Unsafe)
     } else {
         Ok(())

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use core::num::NonZeroU16;
 
 use crate::schedule::Hint;
 
@@ -122,8 +123,8 @@ pub struct Failure {
     pub class: Class,
     /// Whether it can have reached the server.
     pub reach: Reach,
-    /// A code from the classifier, such as the HTTP status; 0 for none.
-    pub code: u16,
+    /// A code from the classifier, such as the HTTP status.
+    pub code: Option<NonZeroU16>,
     /// When the server wants the next attempt.
     pub hint: Option<Hint>,
     /// A layer below asked not to retry: the call ends.
@@ -139,7 +140,7 @@ impl Failure {
             Class::Refused | Class::Throttled => Reach::Refused,
             _ => Reach::Unknown,
         };
-        Self { class, reach, code: 0, hint: None, stop: false }
+        Self { class, reach, code: None, hint: None, stop: false }
     }
 
     /// Overrides the reach that the class implies.
@@ -147,9 +148,9 @@ impl Failure {
         Self { reach, ..self }
     }
 
-    /// Sets the code, such as the HTTP status.
+    /// Sets the code, such as the HTTP status. 0 is none.
     pub const fn code(self, code: u16) -> Self {
-        Self { code, ..self }
+        Self { code: NonZeroU16::new(code), ..self }
     }
 
     /// Sets the server's hint.
@@ -226,7 +227,7 @@ impl RetryOn {
     pub fn contains(&self, failure: &Failure) -> bool {
         self.has(failure.class)
             || failure.class == Class::Transient
-            || (failure.code != 0 && self.codes.binary_search(&failure.code).is_ok())
+            || failure.code.is_some_and(|code| self.codes.binary_search(&code.get()).is_ok())
     }
 
     /// Whether this class is listed.

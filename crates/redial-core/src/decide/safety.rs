@@ -1,5 +1,3 @@
-use crate::policy::Policy;
-
 /// Whether a request is safe to repeat.
 ///
 /// It only matters if an earlier attempt may have been processed: a request that was never sent, or was
@@ -21,16 +19,7 @@ pub enum Safety {
 }
 
 impl Safety {
-    /// Whether a hedge can be sent beside a request. Of two requests with the same precondition, the second fails because
-    /// of the first. Many servers answer a key that is in use with an error, so hedges beside keyed requests have to be
-    /// asked for: not by a rule for overtaken attempts, which is on by default.
-    pub fn allows_hedge(self, policy: &Policy) -> bool {
-        let by_default = policy.hedge().is_some_and(|rule| rule.overtaken);
-        self != Self::Conditional
-            && !(self == Self::Keyed && by_default)
-            && self.allows(policy.requires_key())
-    }
-
+    /// Whether a request may be repeated that may have been processed.
     pub(crate) fn allows(self, key_required: bool) -> bool {
         match self {
             Self::Unsafe => false,

@@ -1,14 +1,15 @@
 use super::earnings::Earnings;
-use super::{Answer, Ask, FRESH, GENERATION, MICRO, SLICES, Seat, Terms};
-use crate::admit::budget::Lease;
-use crate::units::{MS, Nanos, ONE};
+use super::{Ask, FRESH, FleetTerms, GENERATION, Grant, MICRO, SLICES, Seat};
+use crate::admit::budget::TokenLease;
+use crate::time::{Span, Time};
+use crate::units::ONE;
 
 /// Bounds the rate of asks from all members: an instance waits this long for every member before it asks again.
-const TIME_PER_MEMBER: Nanos = MS / 10;
+const TIME_PER_MEMBER: Span = Span::from_micros(100);
 /// The least time between two asks of an instance; the retries that wait in this time are asked for together.
-const BATCH: Nanos = 10 * MS;
+const LEAST_ASK_INTERVAL: Span = Span::from_millis(10);
 /// The largest number of tokens in one ask.
-const MOST: u64 = 1_000_000;
+const MOST_TOKENS_PER_ASK: u64 = 1_000_000;
 
 /// The role of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,24 +20,24 @@ pub enum Role {
     OneShot,
 }
 
-/// One instance of a fleet: the link between a [`Lease`], which its calls spend, and the ledger.
+/// One instance of a fleet: the link between a [`TokenLease`], which its calls spend, and the ledger.
 #[derive(Debug)]
 pub struct Instance {
     role: Role,
-    terms: Terms,
-    ruling: Terms,
+    terms: FleetTerms,
+    ruling: FleetTerms,
     seat: Seat,
     members: u64,
     earnings: Earnings,
     /// Calls that have earned.
     calls: u64,
     /// The time up to which the floor has been accrued.
-    accrued: Nanos,
+    accrued: Time,
     /// When the ledger last answered.
-    heard: Option<Nanos>,
+    heard: Option<Time>,
     /// Whether it answered the last ask.
     reached: bool,
-    asked: Nanos,
+    asked: Time,
     /// Whether it had too few tokens then.
     dry: bool,
     /// Tokens that had been spent at the last ask.
@@ -47,14 +48,14 @@ pub struct Instance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// Another instance configures this fleet more strictly, and these terms apply.
-    pub stricter: Option<Terms>,
+    pub stricter: Option<FleetTerms>,
     /// The ledger is a new one: it was emptied, or restarted without its data.
     pub new_ledger: bool,
 }
 
 impl Instance {
     /// An instance that has not asked the ledger yet.
-    pub fn new(role: Role, terms: Terms, now: Nanos) -> Self {
+    pub fn new(role: Role, terms: FleetTerms, now: Time) -> Self {
         Self {
             role,
             terms,
@@ -66,7 +67,7 @@ impl Instance {
             accrued: now,
             heard: None,
             reached: false,
-            asked: 0,
+            asked: Time::ZERO,
             dry: false,
             spent: 0,
         }
@@ -89,7 +90,7 @@ impl Instance {
 
     /// What to ask the ledger now. A deposit is subtracted here whether or not the ask arrives, so the first ask of an
     /// instance that was cut off neither deposits nor requests tokens.
-    pub fn ask(&mut self, lease: &Lease, now: Nanos) -> Ask {
+    pub fn ask(&mut self, lease: &TokenLease, now: Time) -> Ask {
         self.earn(lease, now);
         let spent = lease.taken();
         let recent = spent.wrapping_sub(self.spent);
@@ -99,11 +100,11 @@ impl Instance {
         }
         let want = (u64::from(lease.take_demand()) + recent).saturating_sub(lease.held(now));
         let deposit = self.earnings.give() / (ONE / MICRO);
-        Ask { deposit, want: want.min(MOST), ..self.empty_ask() }
+        Ask { deposit, want: want.min(MOST_TOKENS_PER_ASK), ..self.empty_ask() }
     }
 
     /// The last ask: returns the share, and deposits the earnings.
-    pub fn leave(&mut self, lease: &Lease, now: Nanos) -> Ask {
+    pub fn leave(&mut self, lease: &TokenLease, now: Time) -> Ask {
         Ask { leaves: true, want: 0, ..self.ask(lease, now) }
     }
 
@@ -120,36 +121,36 @@ impl Instance {
     /// The ledger answered an ask that was sent at `sent`.
     pub fn answered(
         &mut self,
-        lease: &Lease,
+        lease: &TokenLease,
         ask: &Ask,
-        answer: &Answer,
-        sent: Nanos,
-        now: Nanos,
+        grant: &Grant,
+        sent: Time,
+        now: Time,
     ) -> Changes {
         self.earn(lease, now);
-        let new_ledger = ![0, answer.seat.epoch].contains(&ask.seat.epoch);
-        let held = ask.seat.share.max(answer.seat.share);
-        (self.seat, self.members) = (Seat { held, ..answer.seat }, answer.members);
-        self.ruling = answer.terms.strictest(self.terms);
+        let new_ledger = ask.seat.epoch.is_some() && ask.seat.epoch != grant.seat.epoch;
+        let held = ask.seat.share.max(grant.seat.share);
+        (self.seat, self.members) = (Seat { held, ..grant.seat }, grant.members);
+        self.ruling = grant.terms.strictest(self.terms);
         self.earnings.set_ttl(self.ruling.ttl);
         // The ledger received the ask no earlier than this, however late the answer is.
         (self.heard, self.reached) = (Some(sent), true);
-        let (granted, end) = (answer.granted.min(ask.want), sent.saturating_add(answer.valid));
+        let (granted, end) = (grant.granted.min(ask.want), sent + grant.valid);
         lease.add(granted as u32, end, now);
         self.dry = granted < ask.want && u64::from(lease.pending()) > lease.held(now);
         if self.dry {
-            lease.set_dry(self.next(lease, now));
+            lease.set_dry(self.next(lease, now).into());
         }
         let stricter = (self.ruling != self.terms).then_some(self.ruling);
         Changes { stricter, new_ledger }
     }
 
     /// The ledger did not answer, or could not be reached.
-    pub fn failed(&mut self, lease: &Lease, now: Nanos) {
+    pub fn failed(&mut self, lease: &TokenLease, now: Time) {
         self.reached = false;
         // The ledger may have received the ask, and then keeps at least the share in it.
         self.seat.held = self.seat.share;
-        if self.seat.generation == 0 {
+        if self.seat.generation.is_none() {
             self.seat = Seat::default();
         }
         self.pay_pending(lease, now);
@@ -157,52 +158,51 @@ impl Instance {
 
     /// Without the ledger, pays for the waiting retries with the instance's own earnings. Does nothing while the ledger
     /// answers.
-    pub fn pay_pending(&mut self, lease: &Lease, now: Nanos) {
+    pub fn pay_pending(&mut self, lease: &TokenLease, now: Time) {
         if self.reached {
             return;
         }
         self.earn(lease, now);
         let want = u64::from(lease.take_demand()).saturating_sub(lease.held(now));
         let minted = self.earnings.mint(want);
-        lease.add(minted as u32, now.saturating_add(2 * self.slice()), now);
+        lease.add(minted as u32, now + self.slice() * 2, now);
         if minted < want {
-            lease.set_dry(now.saturating_add(BATCH));
+            lease.set_dry((now + LEAST_ASK_INTERVAL).into());
         }
     }
 
     /// When to ask the ledger next: soon if a retry waits, otherwise often enough that no earnings expire.
-    pub fn next(&self, lease: &Lease, now: Nanos) -> Nanos {
-        let beat = (FRESH as u64 - 1) * self.slice();
-        let pace = self.members.saturating_mul(TIME_PER_MEMBER).clamp(BATCH, beat);
-        let is_new = self.role == Role::Member && self.seat.generation == 0;
+    pub fn next(&self, lease: &TokenLease, now: Time) -> Time {
+        let beat = self.slice() * (FRESH as u64 - 1);
+        let pace = (TIME_PER_MEMBER * self.members).clamp(LEAST_ASK_INTERVAL, beat);
+        let is_new = self.role == Role::Member && self.seat.generation.is_none();
         let wait = match () {
             () if !self.reached || is_new => pace,
             () if lease.demand() == 0 => beat,
             // A retry that waits until its lease expires needs another lease.
             () if u64::from(lease.demand()) <= lease.held(now) => {
-                beat.min(lease.ends(now).saturating_sub(self.asked))
+                lease.ends(now).map_or(beat, |ends| beat.min(ends - self.asked))
             }
             () if self.dry || lease.pending() == 0 => pace.max(self.slice() / 4),
             () => pace,
         };
-        self.asked.saturating_add(wait).max(now)
+        (self.asked + wait).max(now)
     }
 
-    fn slice(&self) -> Nanos {
+    fn slice(&self) -> Span {
         self.ruling.ttl / SLICES as u64
     }
 
-    fn earn(&mut self, lease: &Lease, now: Nanos) {
+    fn earn(&mut self, lease: &TokenLease, now: Time) {
         let calls = lease.calls();
         let made = calls.wrapping_sub(self.calls);
         self.calls = calls;
-        let lapses = self.heard.map_or(0, |heard| heard.saturating_add(GENERATION));
+        let lapses = self.heard.map_or(Time::ZERO, |heard| heard + GENERATION);
         let (from, until) = (self.accrued, now.min(lapses));
-        let Terms { ratio, floor, .. } = self.ruling;
-        let of_floor = u128::from(floor)
-            * u128::from(until.saturating_sub(from))
-            * u128::from(self.seat.share)
-            / (u128::from(ONE) * u128::from(MICRO));
+        let FleetTerms { ratio, floor, .. } = self.ruling;
+        let of_floor =
+            u128::from(floor) * u128::from((until - from).as_nanos()) * u128::from(self.seat.share)
+                / (u128::from(ONE) * u128::from(MICRO));
         let of_calls = u128::from(made) * u128::from(ratio) * u128::from(ONE / MICRO);
         let most = |earned: u128| u64::try_from(earned).unwrap_or(u64::MAX);
         self.earnings.earn(most(of_floor), from, until);

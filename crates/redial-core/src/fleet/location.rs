@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::policy::Invalid;
+use crate::invalid::Invalid;
 
 /// Where the ledger of a fleet is, as a file describes it. The password is not part of it, only the place where it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Location {
     pub user: Option<String>,
     /// Where the password is.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub password: Option<Secret>,
+    pub password: Option<SecretSource>,
     /// A file with the certificates (PEM) that are trusted, instead of the operating system's.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub ca_file: Option<String>,
@@ -27,14 +27,14 @@ pub struct Location {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-pub enum Secret {
+pub enum SecretSource {
     /// In the file at this path.
     File(String),
     /// In this environment variable.
     Env(String),
 }
 
-impl Secret {
+impl SecretSource {
     /// The path of the file, or the name of the variable.
     pub fn place(&self) -> &str {
         match self {
@@ -70,7 +70,7 @@ impl Location {
         for (field, text) in [
             ("user", self.user.as_deref()),
             ("ca_file", self.ca_file.as_deref()),
-            ("password", self.password.as_ref().map(Secret::place)),
+            ("password", self.password.as_ref().map(SecretSource::place)),
         ] {
             if text.is_some_and(str::is_empty) {
                 return Err(Invalid::new(field, "empty", "left out or not empty"));

@@ -2,7 +2,7 @@
 //!
 //! A floor multiplies by the number of clients: two hundred instances with ten retries a second each send two
 //! thousand. So the instances of a fleet share one ledger, and this is the part of one instance, without network or
-//! clock. Its owner sends an [`Ask`] to the ledger and returns the [`Answer`].
+//! clock. Its owner sends an [`Ask`] to the ledger and returns the [`Grant`].
 //!
 //! - Each call earns `ratio`. The floor is divided into shares that never add up to more than one; each member accrues
 //!   its own share, and the ledger accrues the rest.
@@ -26,39 +26,40 @@ mod name;
 pub use instance::{Changes, Instance, Role};
 #[doc(hidden)]
 pub use location::without_password;
-pub use location::{Location, Secret};
+pub use location::{Location, SecretSource};
 #[doc(hidden)]
 pub use name::{check_name, is_name_byte};
 
-use crate::admit::budget::WindowBudget;
-use crate::units::{Nanos, ONE, SECOND};
+pub use crate::admit::budget::{LEASED, SLICES};
 
-/// Slices of the ledger in a ttl.
-pub const SLICES: usize = 16;
+use core::num::NonZeroU64;
+
+use crate::admit::budget::WindowBudget;
+use crate::time::Span;
+use crate::units::ONE;
+
 /// The number of slices for which earnings can be deposited.
 pub const FRESH: usize = 4;
 /// The number of slices for which the ledger keeps a deposit.
 pub const BANKED: usize = 10;
-/// The number of slices for which a lease can be spent.
-pub const LEASED: usize = 2;
 /// How long a member keeps its share without contact to the ledger; the ledger may keep it for twice as long.
-pub const GENERATION: Nanos = 600 * SECOND;
+pub const GENERATION: Span = Span::from_secs(600);
 
 /// One token, or a ratio of 1, in the millionths that the ledger counts in.
 pub const MICRO: u64 = 1_000_000;
 
 /// The budget of a fleet. If its instances configure it differently, the strictest value of each field applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct FleetTerms {
     /// Retries ÷ calls, in millionths.
     pub ratio: u64,
     /// Retries a second that are always allowed, for all instances together, in millionths.
     pub floor: u64,
     /// How long a call counts.
-    pub ttl: Nanos,
+    pub ttl: Span,
 }
 
-impl Terms {
+impl FleetTerms {
     /// The stricter value of each field.
     fn strictest(self, other: Self) -> Self {
         Self {
@@ -69,9 +70,9 @@ impl Terms {
     }
 }
 
-impl From<&WindowBudget> for Terms {
+impl From<&WindowBudget> for FleetTerms {
     fn from(budget: &WindowBudget) -> Self {
-        let floor = budget.floor.over(SECOND) / (ONE / MICRO);
+        let floor = budget.floor.over(Span::SECOND) / (ONE / MICRO);
         Self { ratio: (budget.ratio * MICRO as f64 + 0.5) as u64, floor, ttl: budget.ttl }
     }
 }
@@ -79,10 +80,10 @@ impl From<&WindowBudget> for Terms {
 /// A member's share of the floor, and the ledger that granted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seat {
-    /// When the ledger was created, by its own clock, in microseconds; 0 for none.
-    pub epoch: u64,
-    /// The generation in which the ledger last heard from the member; 0 for a member without a share.
-    pub generation: u64,
+    /// When the ledger was created, by its own clock, in microseconds.
+    pub epoch: Option<NonZeroU64>,
+    /// The generation in which the ledger last heard from the member, if it has a share.
+    pub generation: Option<NonZeroU64>,
     /// Its share of the floor, in billionths.
     pub share: u64,
     /// What the ledger reserves for it; more than `share` until the member has confirmed a smaller share.
@@ -101,7 +102,7 @@ pub struct Ask {
     /// The number of members that it last heard of.
     pub members: u64,
     /// Its own terms.
-    pub terms: Terms,
+    pub terms: FleetTerms,
     /// The deposit, in millionths of a token.
     pub deposit: u64,
     /// The number of tokens it requests.
@@ -109,19 +110,19 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// The arguments of the ledger's script, in order.
+    /// The arguments of the ledger's script, in order. 0 stands for none.
     pub fn words(&self) -> [u64; 12] {
         let role = u64::from(self.role == Role::Member);
         let Self { seat, terms, .. } = self;
-        let ttl = terms.ttl / 1_000;
+        let ttl = terms.ttl.as_micros();
         let (leaves, members) = (u64::from(self.leaves), self.members);
         let (deposit, want) = (self.deposit, self.want);
         let Seat { epoch, generation, share, held } = *seat;
         [
             role,
             leaves,
-            epoch,
-            generation,
+            epoch.map_or(0, NonZeroU64::get),
+            generation.map_or(0, NonZeroU64::get),
             share,
             held,
             members,
@@ -136,7 +137,7 @@ impl Ask {
 
 /// The ledger's reply to an [`Ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Grant {
     /// The instance's share from now on.
     pub seat: Seat,
     /// The number of members.
@@ -144,14 +145,14 @@ pub struct Answer {
     /// The number of tokens granted.
     pub granted: u64,
     /// How long they can be spent.
-    pub valid: Nanos,
+    pub valid: Span,
     /// The ledger's balance, in millionths of a token.
     pub balance: u64,
     /// The terms that apply.
-    pub terms: Terms,
+    pub terms: FleetTerms,
 }
 
-impl Answer {
+impl Grant {
     /// Parses the numbers that the ledger's script returns; `None` if they are invalid.
     pub fn from_words(words: &[i64]) -> Option<Self> {
         let words: &[i64; 10] = words.try_into().ok()?;
@@ -160,16 +161,24 @@ impl Answer {
         }
         let [epoch, generation, share, members, granted, valid, balance, ratio, floor, ttl] =
             words.map(|word| word as u64);
-        let ttl = ttl.checked_mul(1_000).filter(|ttl| (SECOND..=60 * SECOND).contains(ttl))?;
-        let valid = valid.checked_mul(1_000).filter(|valid| *valid <= ttl)?;
-        let known = share <= ONE && ratio <= MICRO && granted <= u64::from(u32::MAX);
+        let (ttl, valid) = (Span::from_micros(ttl), Span::from_micros(valid));
+        let known = (Span::SECOND..=Span::from_secs(60)).contains(&ttl)
+            && valid <= ttl
+            && share <= ONE
+            && ratio <= MICRO
+            && granted <= u64::from(u32::MAX);
         known.then_some(Self {
-            seat: Seat { epoch, generation, share, held: share },
+            seat: Seat {
+                epoch: NonZeroU64::new(epoch),
+                generation: NonZeroU64::new(generation),
+                share,
+                held: share,
+            },
             members,
             granted,
             valid,
             balance,
-            terms: Terms { ratio, floor, ttl },
+            terms: FleetTerms { ratio, floor, ttl },
         })
     }
 }

@@ -3,13 +3,14 @@
 //! A [`Draft`] holds unchecked settings, from code or from a file. [`Draft::build`] validates all of them once
 //! and returns a [`Policy`]; no other code checks again.
 
+mod fields;
 mod limits;
+mod parts;
 mod presets;
 mod validate;
 mod worst;
 
 pub use presets::Preset;
-pub use validate::Invalid;
 pub use worst::WorstCase;
 
 use alloc::string::String;
@@ -18,8 +19,9 @@ use core::time::Duration;
 use crate::admit::budget::{Budget, TokenBudget};
 use crate::admit::{BreakerRule, CoolDownRule, ParkRule, RateRule, StallRule, ThrottleRule};
 use crate::decide::RetryOn;
+use crate::invalid::Invalid;
 use crate::schedule::{Backoff, HedgeRule, HintRule};
-use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
+use crate::time::{Span, TimeLimit};
 
 /// A policy that has not been checked yet.
 ///
@@ -28,17 +30,34 @@ use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
 /// each after a third of the time that is left, beside an attempt that a later one has overtaken; a budget that retries
 /// [earn](TokenBudget::earned); calls held back from a destination that [answers nothing](StallRule); every transient
 /// failure retried; no breaker, throttle, limit or cool-down; no key required.
+///
+/// ```
+/// # extern crate redial_core as redial;
+/// use std::time::Duration;
+///
+/// use redial::Policy;
+/// use redial::admit::BreakerRule;
+///
+/// # fn main() -> Result<(), redial::Invalid> {
+/// let policy = Policy::draft()
+///     .attempts(3)
+///     .attempt_timeout(Duration::from_millis(300))
+///     .breaker(BreakerRule::default())
+///     .build()?;
+/// assert_eq!(policy.attempts(), 3);
+/// let error = policy.edit().attempts(0).build().unwrap_err();
+/// assert_eq!(error.field(), "attempts");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct Draft {
     attempts: u32,
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    attempt_timeout: Nanos,
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    connect_timeout: Nanos,
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    deadline: Nanos,
+    attempt_timeout: TimeLimit,
+    connect_timeout: TimeLimit,
+    deadline: TimeLimit,
     backoff: Backoff,
     hint: HintRule,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
@@ -69,9 +88,9 @@ impl Default for Draft {
     fn default() -> Self {
         Self {
             attempts: 4,
-            attempt_timeout: NEVER,
-            connect_timeout: NEVER,
-            deadline: 10 * SECOND,
+            attempt_timeout: TimeLimit::NONE,
+            connect_timeout: TimeLimit::NONE,
+            deadline: Span::from_secs(10).into(),
             backoff: Backoff::default(),
             hint: HintRule::default(),
             hedge: Some(HedgeRule::share(1.0 / 3.0).at_most(3).if_overtaken()),
@@ -105,28 +124,28 @@ impl Draft {
 
     /// Times an attempt out after this long, or at the deadline if that comes first.
     pub fn attempt_timeout(self, timeout: Duration) -> Self {
-        Self { attempt_timeout: nanos(timeout), ..self }
+        Self { attempt_timeout: timeout.into(), ..self }
     }
 
     /// Lets an attempt run until the deadline.
     pub fn without_attempt_timeout(self) -> Self {
-        Self { attempt_timeout: NEVER, ..self }
+        Self { attempt_timeout: TimeLimit::NONE, ..self }
     }
 
     /// Times connecting out after this long, or with the attempt if that comes first. A request without a
     /// connection was not sent, so it can always be repeated.
     pub fn connect_timeout(self, timeout: Duration) -> Self {
-        Self { connect_timeout: nanos(timeout), ..self }
+        Self { connect_timeout: timeout.into(), ..self }
     }
 
     /// Bounds the whole call, attempts and waits together.
     pub fn deadline(self, deadline: Duration) -> Self {
-        Self { deadline: nanos(deadline), ..self }
+        Self { deadline: deadline.into(), ..self }
     }
 
     /// Bounds the call only by its attempts.
     pub fn without_deadline(self) -> Self {
-        Self { deadline: NEVER, ..self }
+        Self { deadline: TimeLimit::NONE, ..self }
     }
 
     /// Sets the waits between attempts.
@@ -246,6 +265,21 @@ impl Draft {
 }
 
 /// A validated policy: how many attempts, when, which of them are safe, and what they may cost.
+///
+/// ```
+/// # extern crate redial_core as redial;
+/// use std::time::Duration;
+///
+/// use redial::{Policy, Preset};
+///
+/// # fn main() -> Result<(), redial::Invalid> {
+/// let standard = Policy::standard();
+/// assert_eq!(standard.worst_case().elapsed, Some(Duration::from_secs(10)));
+/// let web = Policy::from(Preset::Web).edit().deadline(Duration::from_secs(2)).build()?;
+/// assert_eq!(web.deadline(), Some(Duration::from_secs(2)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Draft", into = "Draft"))]
@@ -274,116 +308,5 @@ impl Policy {
     /// Starts from this policy.
     pub fn edit(&self) -> Draft {
         self.0.clone()
-    }
-
-    /// Attempts in all, the first one included.
-    #[inline]
-    pub fn attempts(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// The timeout of an attempt; `None` if only the deadline ends it.
-    pub fn attempt_timeout(&self) -> Option<Duration> {
-        bounded(self.attempt_timeout_nanos())
-    }
-
-    /// The timeout for connecting; `None` if it may take as long as the attempt.
-    pub fn connect_timeout(&self) -> Option<Duration> {
-        bounded(self.connect_timeout_nanos())
-    }
-
-    /// The longest that a call can take; `None` if only its attempts bound it.
-    pub fn deadline(&self) -> Option<Duration> {
-        bounded(self.deadline_nanos())
-    }
-
-    /// The waits between attempts.
-    #[inline]
-    pub fn backoff(&self) -> &Backoff {
-        &self.0.backoff
-    }
-
-    /// How hints of the server are handled.
-    pub fn hint_rule(&self) -> &HintRule {
-        &self.0.hint
-    }
-
-    /// When slow attempts are hedged, if they are.
-    #[inline]
-    pub fn hedge(&self) -> Option<&HedgeRule> {
-        self.0.hedge.as_ref()
-    }
-
-    /// The budget, which bounds the retries of all calls together.
-    pub fn budget(&self) -> &Budget {
-        &self.0.budget
-    }
-
-    /// The fleet whose instances share the budget, if they do.
-    pub fn fleet(&self) -> Option<&str> {
-        self.0.fleet.as_deref()
-    }
-
-    /// Which failures are repeated.
-    pub fn retry_on(&self) -> &RetryOn {
-        &self.0.retry_on
-    }
-
-    /// Whether a request that may have been processed needs an idempotency key to be repeated.
-    pub fn requires_key(&self) -> bool {
-        self.0.require_key
-    }
-
-    /// Whether requests that are themselves retries are not retried.
-    pub fn refuses_nested(&self) -> bool {
-        self.0.refuse_nested
-    }
-
-    /// The breaker, if there is one.
-    pub fn breaker(&self) -> Option<&BreakerRule> {
-        self.0.breaker.as_ref()
-    }
-
-    /// The adaptive throttle, if there is one.
-    pub fn throttle(&self) -> Option<&ThrottleRule> {
-        self.0.throttle.as_ref()
-    }
-
-    /// The rate limit, if there is one.
-    pub fn rate(&self) -> Option<&RateRule> {
-        self.0.rate.as_ref()
-    }
-
-    /// The concurrency limit, if there is one.
-    pub fn concurrency(&self) -> Option<u32> {
-        self.0.concurrency
-    }
-
-    /// How long past calls can affect the guards of this policy; `None` if without end. What is learnt from latencies and
-    /// timeouts does not count: it can be learnt again. A token bucket with a floor counts until the floor has allowed as
-    /// many retries as a new bucket does, and for at least an hour.
-    pub fn memory(&self) -> Option<Duration> {
-        bounded(self.memory_nanos())
-    }
-
-    /// The cool-down, if there is one.
-    pub fn cooldown(&self) -> Option<&CoolDownRule> {
-        self.0.cooldown.as_ref()
-    }
-
-    /// When calls are held back from a destination that answers nothing, if they are.
-    pub fn stall(&self) -> Option<&StallRule> {
-        self.0.stall.as_ref()
-    }
-
-    /// When a call waits for evidence instead of failing, if it does.
-    pub fn park(&self) -> Option<&ParkRule> {
-        self.0.park.as_ref()
-    }
-
-    /// Whether calls park: they have a retry that the budget can refuse, and a deadline that ends the wait.
-    pub fn parks(&self) -> bool {
-        let can_refuse = self.attempts() > 1 && *self.budget() != Budget::None;
-        self.park().is_some() && can_refuse && self.deadline().is_some()
     }
 }

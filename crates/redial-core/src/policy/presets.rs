@@ -19,10 +19,11 @@ pub enum Preset {
     /// The default before it, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
     /// calls, and neither hedges nor a stall rule.
     Standard01,
-    /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
+    /// The configuration of a published text: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all. It fails every call
+    /// that takes longer than 150 ms.
     FraudScore,
-    /// Payments: 4 attempts, 500 ms to 20 s, and a circuit breaker. Needs an idempotency key. Of the statuses, only
-    /// 429, 500 and 503 are repeated; a 402 is final.
+    /// Payments: 4 attempts, 500 ms to 20 s, a minute in all, and a circuit breaker. Needs an idempotency key. Of the
+    /// statuses, only 429, 500 and 503 are repeated; a 402 is final.
     PaymentProcessor,
     /// A public web API: 4 attempts, 500 ms to 30 s.
     Web,
@@ -57,6 +58,25 @@ impl Preset {
         }
     }
 
+    /// What it is for, in one sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Standard => "for most calls; the default",
+            Self::Standard01 => {
+                "the default before it, with a budget of a tenth of the calls; for comparison"
+            }
+            Self::FraudScore => {
+                "the configuration of a published text; every call that takes longer than 150 ms fails"
+            }
+            Self::PaymentProcessor => {
+                "payments: needs an idempotency key, and has a circuit breaker"
+            }
+            Self::Web => "a public web API: longer waits, a minute in all",
+            Self::ControlPlane => "controllers: half a minute in all",
+            Self::Player => "one of millions of video players: one retry in 30 s",
+        }
+    }
+
     /// The preset with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
@@ -80,7 +100,10 @@ impl Preset {
                 .deadline(ms(2_000))
                 .budget(floor(Rate::per_second(10)))
                 .retry_on(wire().code(408).code(429).code(502).code(503).code(504)),
-            Self::PaymentProcessor => tenth
+            // A lost reply to a payment is a timeout, and the breaker bounds what retries after timeouts do to a backend.
+            Self::PaymentProcessor => draft
+                .without_hedge()
+                .budget(cheap_timeouts())
                 .backoff(backoff(500, 20_000))
                 .deadline(ms(60_000))
                 .require_key()
@@ -91,7 +114,7 @@ impl Preset {
             // One of millions makes few calls, so the opening balance is nearly all that it has.
             Self::Player => draft
                 .attempts(2)
-                .budget(Budget::Tokens(TokenBudget::earned().timeout_cost(20)))
+                .budget(cheap_timeouts())
                 .backoff(backoff(1_000, 4_000))
                 .cooldown(CoolDownRule::every(ms(30_000))),
         }
@@ -110,6 +133,11 @@ impl Policy {
     pub fn standard() -> Self {
         Preset::Standard.into()
     }
+}
+
+/// The default budget, with retries after timeouts at the price of others.
+fn cheap_timeouts() -> Budget {
+    Budget::Tokens(TokenBudget::earned().timeout_cost(20))
 }
 
 fn ms(ms: u64) -> Duration {

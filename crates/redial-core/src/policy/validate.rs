@@ -2,57 +2,17 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use core::fmt;
 
 use super::Draft;
 use crate::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
 use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
 use crate::fleet::check_name;
+use crate::invalid::Invalid;
 use crate::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter};
-use crate::units::{DurationText, LONGEST, NEVER, Nanos, ONE, SECOND, billionths};
-
-/// A field of a policy that is out of range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    field: &'static str,
-    value: String,
-    allowed: Cow<'static, str>,
-}
-
-impl Invalid {
-    /// For settings beside a policy that are validated the same way.
-    pub fn new(
-        field: &'static str,
-        value: impl Into<String>,
-        allowed: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        Self { field, value: value.into(), allowed: allowed.into() }
-    }
-
-    /// The field, as it is written in a policy file: `backoff.base`.
-    pub fn field(&self) -> &str {
-        self.field
-    }
-
-    /// Its value.
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// The allowed values.
-    pub fn allowed(&self) -> &str {
-        &self.allowed
-    }
-}
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}, but must be {}", self.field, self.value, self.allowed)
-    }
-}
-
-impl core::error::Error for Invalid {}
+use crate::time::{Span, TimeLimit};
+use crate::units::{LONGEST_DURATION, ONE, billionths};
 
 type Checked = Result<(), Invalid>;
 
@@ -65,16 +25,19 @@ fn require(
     if ok {
         return Ok(());
     }
-    Err(Invalid { field, value: value.to_string(), allowed: allowed.into() })
+    Err(Invalid::new(field, value.to_string(), allowed))
 }
 
-fn duration(field: &'static str, value: Nanos) -> Checked {
-    let allowed = "above zero and at most 366 days";
-    require((1..=LONGEST).contains(&value), field, DurationText(value), allowed)
+fn duration(field: &'static str, value: Span) -> Checked {
+    require(is_usual(value), field, value, "above zero and at most 366 days")
 }
 
-fn limit(field: &'static str, value: Nanos) -> Checked {
-    if value == NEVER { Ok(()) } else { duration(field, value) }
+fn limit(field: &'static str, value: TimeLimit) -> Checked {
+    value.span().map_or(Ok(()), |value| duration(field, value))
+}
+
+fn is_usual(duration: Span) -> bool {
+    !duration.is_zero() && duration <= LONGEST_DURATION
 }
 
 fn ratio(field: &'static str, value: f64) -> Checked {
@@ -95,10 +58,9 @@ pub(super) fn check(draft: &Draft) -> Checked {
     count("attempts", draft.attempts)?;
     limit("attempt_timeout", draft.attempt_timeout)?;
     limit("deadline", draft.deadline)?;
-    let timeout = DurationText(draft.attempt_timeout);
-    let fits = draft.attempt_timeout == NEVER || draft.attempt_timeout <= draft.deadline;
-    let allowed = format!("at most deadline, which is {}", DurationText(draft.deadline));
-    require(fits, "attempt_timeout", timeout, allowed)?;
+    let fits = draft.attempt_timeout.is_none() || draft.attempt_timeout <= draft.deadline;
+    let allowed = format!("at most deadline, which is {}", draft.deadline);
+    require(fits, "attempt_timeout", draft.attempt_timeout, allowed)?;
     connect(draft)?;
     backoff(&draft.backoff)?;
     hint(&draft.hint)?;
@@ -131,11 +93,11 @@ pub(super) fn check(draft: &Draft) -> Checked {
     if let Some(rule @ RateRule { rate, burst }) = &draft.rate {
         count("rate.rate", rate.count)?;
         duration("rate.rate", rate.per)?;
-        let spaced = rate.per >= u64::from(rate.count);
+        let spaced = rate.per.as_nanos() >= u64::from(rate.count);
         require(spaced, "rate.rate", rate, "at most one in a nanosecond")?;
         count("rate.burst", *burst)?;
         require(
-            rule.refill() <= LONGEST,
+            rule.refill() <= LONGEST_DURATION,
             "rate.burst",
             burst,
             "what the rate refills within 366 days",
@@ -167,17 +129,16 @@ fn connect(draft: &Draft) -> Checked {
     } else {
         (draft.deadline, "deadline")
     };
-    let fits = timeout == NEVER || timeout <= longest;
-    let allowed = format!("at most {what}, which is {}", DurationText(longest));
-    require(fits, "connect_timeout", DurationText(timeout), allowed)
+    let fits = timeout.is_none() || timeout <= longest;
+    let allowed = format!("at most {what}, which is {longest}");
+    require(fits, "connect_timeout", timeout, allowed)
 }
 
 fn backoff(backoff: &Backoff) -> Checked {
     duration("backoff.base", backoff.base)?;
     duration("backoff.cap", backoff.cap)?;
-    let base = DurationText(backoff.base);
-    let allowed = format!("at most backoff.cap, which is {}", DurationText(backoff.cap));
-    require(backoff.base <= backoff.cap, "backoff.base", base, allowed)?;
+    let allowed = format!("at most backoff.cap, which is {}", backoff.cap);
+    require(backoff.base <= backoff.cap, "backoff.base", backoff.base, allowed)?;
     if let Growth::Exponential(factor) = backoff.growth {
         let ok = (1.0..=1000.0).contains(&factor);
         require(ok, "backoff.growth.exponential", factor, "from 1 to 1000")?;
@@ -186,10 +147,9 @@ fn backoff(backoff: &Backoff) -> Checked {
         Jitter::Around(around) => ratio("backoff.jitter.around", around),
         Jitter::Normal(sd) => ratio("backoff.jitter.normal", sd),
         Jitter::Added(most) => {
-            let ok = (1..=backoff.cap).contains(&most);
-            let cap = DurationText(backoff.cap);
-            let allowed = format!("above zero and at most backoff.cap, which is {cap}");
-            require(ok, "backoff.jitter.added", DurationText(most), allowed)
+            let ok = !most.is_zero() && most <= backoff.cap;
+            let allowed = format!("above zero and at most backoff.cap, which is {}", backoff.cap);
+            require(ok, "backoff.jitter.added", most, allowed)
         }
         Jitter::None | Jitter::Full | Jitter::Equal | Jitter::Decorrelated => Ok(()),
     }
@@ -240,15 +200,13 @@ fn budget(budget: &Budget) -> Checked {
 }
 
 fn window(budget: &WindowBudget) -> Checked {
-    let ttl = DurationText(budget.ttl);
-    let ok = (SECOND..=60 * SECOND).contains(&budget.ttl);
-    require(ok, "budget.window.ttl", ttl, "from 1s to 60s")?;
-    let ok = budget.floor.count <= 1_000_000 && (1..=LONGEST).contains(&budget.floor.per);
+    let ok = (Span::SECOND..=Span::from_secs(60)).contains(&budget.ttl);
+    require(ok, "budget.window.ttl", budget.ttl, "from 1s to 60s")?;
+    let ok = budget.floor.count <= 1_000_000 && is_usual(budget.floor.per);
     let allowed = "at most 1000000 in a time of at most 366 days";
     require(ok, "budget.window.floor", budget.floor, allowed)?;
     let whole = budget.floor.count == 0 || budget.floor.over(budget.ttl) >= ONE;
-    let allowed =
-        format!("0 or at least one retry in a ttl, which is {}", DurationText(budget.ttl));
+    let allowed = format!("0 or at least one retry in a ttl, which is {}", budget.ttl);
     require(whole, "budget.window.floor", budget.floor, allowed)?;
     if budget.ratio != 0.0 {
         return share("budget.window.ratio", budget.ratio);

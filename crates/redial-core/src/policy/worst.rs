@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::Policy;
 use crate::schedule::HintRule;
-use crate::units::{NEVER, Nanos, bounded, share};
+use crate::time::{Span, TimeLimit};
 
 /// The worst case of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,30 +23,28 @@ impl Policy {
     pub fn worst_case(&self) -> WorstCase {
         let rule = self.hint_rule();
         let hinted = match rule {
-            HintRule::Ignore => 0,
-            HintRule::Honour { cap, .. } => {
-                cap.saturating_add(share(rule.spread(self.backoff().jitter), *cap))
-            }
+            HintRule::Ignore => Span::ZERO,
+            HintRule::Honour { cap, .. } => *cap + cap.share(rule.spread(self.backoff().jitter)),
         };
         WorstCase {
             attempts: self.attempts(),
             in_flight: self.attempts().min(self.hedge().map_or(1, |rule| rule.most + 1)),
-            elapsed: bounded(self.longest(0)),
-            elapsed_with_hints: bounded(self.longest(hinted)),
+            elapsed: self.longest(Span::ZERO).duration(),
+            elapsed_with_hints: self.longest(hinted).duration(),
         }
     }
 
-    fn longest(&self, least_wait: Nanos) -> Nanos {
-        let (mut total, mut previous) = (self.attempt_timeout_nanos(), 0);
+    fn longest(&self, least_wait: Span) -> TimeLimit {
+        let (timeout, deadline) = (self.attempt_timeout_limit(), self.deadline_limit());
+        let (mut total, mut previous) = (timeout, Span::ZERO);
         for k in 1..self.attempts() {
             let drawn = self.backoff().longest(k, previous);
-            let more = drawn.max(least_wait).saturating_add(self.attempt_timeout_nanos());
-            total = total.saturating_add(more);
-            if total >= self.deadline_nanos() || total == NEVER {
-                return self.deadline_nanos();
+            total = total + drawn.max(least_wait) + timeout;
+            if total >= deadline {
+                return deadline;
             }
             previous = drawn;
         }
-        total.min(self.deadline_nanos())
+        total.min(deadline)
     }
 }

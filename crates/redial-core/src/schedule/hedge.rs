@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::Latency;
-use crate::units::{LONGEST, MS, NEVER, Nanos, nanos, share};
+use crate::time::{Span, Time, TimeLimit};
 
 /// When to send another attempt beside a slow one.
 ///
@@ -30,7 +30,7 @@ pub struct HedgeRule {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HedgeDelay {
     /// A fixed time.
-    After(Nanos),
+    After(Span),
     /// A quantile of the latencies of this destination. Nothing is hedged before 32 of them are known.
     Quantile(f64),
     /// A share of the time from when the newest attempt was sent until the deadline. Without a deadline nothing is
@@ -41,7 +41,7 @@ pub enum HedgeDelay {
 impl HedgeRule {
     /// Hedges an attempt that takes longer than `delay`.
     pub fn after(delay: Duration) -> Self {
-        Self::new(HedgeDelay::After(nanos(delay)))
+        Self::new(HedgeDelay::After(delay.into()))
     }
 
     /// Hedges an attempt that takes longer than this share of the successful ones before it: 0.95 hedges the slowest
@@ -75,27 +75,28 @@ impl HedgeRule {
     }
 
     /// The delay with its multiple, if it is a fixed one.
-    pub fn fixed_delay(&self) -> Option<Nanos> {
+    pub fn fixed_delay(&self) -> Option<Span> {
         match self.when {
-            HedgeDelay::After(delay) => Some(share(self.multiple, delay)),
+            HedgeDelay::After(delay) => Some(delay.share(self.multiple)),
             HedgeDelay::Quantile(_) | HedgeDelay::Share(_) => None,
         }
     }
 
+    /// Whether the delay is learnt from successes.
+    pub(crate) fn is_learnt(&self) -> bool {
+        matches!(self.when, HedgeDelay::Quantile(_))
+    }
+
     /// When to ask again after a hedge beside an attempt sent at `sent` was refused for now.
-    pub(crate) fn again(&self, sent: Nanos, now: Nanos) -> Nanos {
-        if self.overtaken {
-            now.saturating_add((now.saturating_sub(sent) / 4).max(MS))
-        } else {
-            NEVER
-        }
+    pub(crate) fn again(&self, sent: Time, now: Time) -> Option<Time> {
+        self.overtaken.then(|| now + ((now - sent) / 4).max(Span::MILLISECOND))
     }
 }
 
 /// The delay before hedges to one destination.
 #[derive(Debug)]
 pub(crate) enum HedgeTimer {
-    Fixed(Nanos),
+    Fixed(Span),
     Learnt { latency: Latency, multiple: f64 },
     Share(f64),
 }
@@ -103,7 +104,7 @@ pub(crate) enum HedgeTimer {
 impl HedgeTimer {
     pub(crate) fn new(rule: &HedgeRule) -> Self {
         match (rule.when, rule.multiple) {
-            (HedgeDelay::After(delay), multiple) => Self::Fixed(share(multiple, delay)),
+            (HedgeDelay::After(delay), multiple) => Self::Fixed(delay.share(multiple)),
             (HedgeDelay::Quantile(ratio), multiple) => {
                 Self::Learnt { latency: Latency::new(ratio), multiple }
             }
@@ -112,23 +113,15 @@ impl HedgeTimer {
     }
 
     /// The delay beside an attempt that has this much time until the deadline.
-    pub(crate) fn delay(&self, left: Nanos) -> Nanos {
+    pub(crate) fn delay(&self, left: TimeLimit) -> Option<Span> {
         match self {
-            Self::Fixed(delay) => *delay,
-            Self::Share(_) if left >= LONGEST => NEVER,
-            Self::Share(ratio) => share(*ratio, left),
-            Self::Learnt { latency, multiple } => match latency.quantile() {
-                NEVER => NEVER,
-                usual => share(*multiple, usual),
-            },
+            Self::Fixed(delay) => Some(*delay),
+            Self::Share(ratio) => left.span().map(|left| left.share(*ratio)),
+            Self::Learnt { latency, multiple } => latency.quantile().map(|it| it.share(*multiple)),
         }
     }
 
-    pub(crate) fn is_learnt(&self) -> bool {
-        matches!(self, Self::Learnt { .. })
-    }
-
-    pub(crate) fn record(&self, taken: Nanos) {
+    pub(crate) fn record(&self, taken: Span) {
         if let Self::Learnt { latency, .. } = self {
             latency.record(taken);
         }
@@ -139,13 +132,13 @@ impl HedgeTimer {
 #[cfg(feature = "serde")]
 mod text {
     use super::{HedgeDelay, HedgeRule};
-    use crate::units::{NEVER, Nanos};
+    use crate::time::Span;
 
     #[derive(serde::Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields, default)]
     pub(super) struct Fields {
-        #[serde(with = "crate::text::duration", skip_serializing_if = "is_never")]
-        after: Nanos,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<Span>,
         #[serde(skip_serializing_if = "Option::is_none")]
         quantile: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,15 +149,10 @@ mod text {
         overtaken: bool,
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_never(after: &Nanos) -> bool {
-        *after == NEVER
-    }
-
     impl Default for Fields {
         fn default() -> Self {
             Self {
-                after: NEVER,
+                after: None,
                 quantile: None,
                 share: None,
                 multiple: 1.0,
@@ -179,7 +167,7 @@ mod text {
             let HedgeRule { when, multiple, most, overtaken } = rule;
             let fields = Self { multiple, most, overtaken, ..Self::default() };
             match when {
-                HedgeDelay::After(after) => Self { after, ..fields },
+                HedgeDelay::After(after) => Self { after: Some(after), ..fields },
                 HedgeDelay::Quantile(ratio) => Self { quantile: Some(ratio), ..fields },
                 HedgeDelay::Share(ratio) => Self { share: Some(ratio), ..fields },
             }
@@ -192,10 +180,10 @@ mod text {
         fn try_from(fields: Fields) -> Result<Self, Self::Error> {
             let Fields { after, quantile, share, multiple, most, overtaken } = fields;
             let when = match (after, quantile, share) {
-                (NEVER, None, None) => return Err("needs `after`, `quantile` or `share`"),
-                (NEVER, Some(ratio), None) => HedgeDelay::Quantile(ratio),
-                (NEVER, None, Some(ratio)) => HedgeDelay::Share(ratio),
-                (after, None, None) => HedgeDelay::After(after),
+                (None, None, None) => return Err("needs `after`, `quantile` or `share`"),
+                (None, Some(ratio), None) => HedgeDelay::Quantile(ratio),
+                (None, None, Some(ratio)) => HedgeDelay::Share(ratio),
+                (Some(after), None, None) => HedgeDelay::After(after),
                 _ => return Err("has more than one of `after`, `quantile` and `share`: keep one"),
             };
             Ok(Self { when, multiple, most, overtaken })

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::Jitter;
-use crate::units::{Nanos, SECOND, nanos};
+use crate::time::Span;
 
 /// When the server wants the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub enum HintRule {
     /// Waits at least as long as the hint says.
     Honour {
         /// The longest hint that is worth waiting for.
-        #[cfg_attr(feature = "serde", serde(with = "crate::text::duration", default = "minute"))]
-        cap: Nanos,
+        #[cfg_attr(feature = "serde", serde(default = "minute"))]
+        cap: Span,
         /// What to do about a longer hint.
         #[cfg_attr(feature = "serde", serde(default))]
         too_long: TooLong,
@@ -58,8 +58,8 @@ pub enum HintRule {
     },
 }
 
-const fn minute() -> Nanos {
-    60 * SECOND
+const fn minute() -> Span {
+    Span::from_secs(60)
 }
 
 impl Default for HintRule {
@@ -72,7 +72,7 @@ impl Default for HintRule {
 impl HintRule {
     /// Honours hints of up to `cap`.
     pub fn honour(cap: Duration, too_long: TooLong) -> Self {
-        Self::Honour { cap: nanos(cap), too_long, spread: None }
+        Self::Honour { cap: cap.into(), too_long, spread: None }
     }
 
     /// The share of a hint that callers are spread over.

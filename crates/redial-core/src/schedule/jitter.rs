@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use crate::units::{Nanos, nanos};
+use crate::time::Span;
 
 /// How a ceiling becomes a range, from which the wait is drawn: uniformly, unless it says otherwise.
 ///
@@ -21,8 +21,7 @@ pub enum Jitter {
     /// The ceiling, more or less by this ratio.
     Around(f64),
     /// From the ceiling to this much more; shifted down to fit under the cap.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    Added(Nanos),
+    Added(Span),
     /// Normally distributed around the ceiling, for comparison only. The standard deviation is this share of the
     /// ceiling. A wait is never negative and never above the cap, so some callers wait for exactly the cap.
     Normal(f64),
@@ -31,7 +30,7 @@ pub enum Jitter {
 impl Jitter {
     /// From the ceiling to `most` above it; see [`Added`](Self::Added).
     pub fn added(most: Duration) -> Self {
-        Self::Added(nanos(most))
+        Self::Added(most.into())
     }
 }
 
@@ -39,7 +38,7 @@ impl Jitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The shortest wait.
-    pub lo: Nanos,
+    pub lo: Span,
     /// The longest wait.
-    pub hi: Nanos,
+    pub hi: Span,
 }

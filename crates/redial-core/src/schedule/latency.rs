@@ -1,7 +1,8 @@
 use alloc::boxed::Box;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::units::{NEVER, Nanos};
+use crate::cell::Atomic;
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use crate::time::Span;
 
 /// A histogram of attempt durations: a hedge is sent when an attempt takes longer than most.
 ///
@@ -13,7 +14,7 @@ pub struct Latency {
     buckets: Box<[AtomicU32]>,
     samples: AtomicU32,
     /// The quantile as of the last refresh.
-    quantile: AtomicU64,
+    quantile: Atomic<Option<Span>>,
 }
 
 impl Latency {
@@ -27,11 +28,11 @@ impl Latency {
     pub fn new(ratio: f64) -> Self {
         let buckets = (0..64 * Self::SUB).map(|_| AtomicU32::new(0)).collect();
         let ratio = if (0.0..=1.0).contains(&ratio) { ratio } else { f64::INFINITY };
-        Self { ratio, buckets, samples: AtomicU32::new(0), quantile: AtomicU64::new(NEVER) }
+        Self { ratio, buckets, samples: AtomicU32::new(0), quantile: Atomic::new(None) }
     }
 
     /// Records the duration of an attempt.
-    pub fn record(&self, taken: Nanos) {
+    pub fn record(&self, taken: Span) {
         self.buckets[Self::bucket(taken)].fetch_add(1, Relaxed);
         let samples = self.samples.fetch_add(1, Relaxed) + 1;
         if samples >= Self::FADE && self.claim_fade() {
@@ -49,34 +50,35 @@ impl Latency {
         self.samples.fetch_update(Relaxed, Relaxed, halve).is_ok()
     }
 
-    /// The quantile; [`NEVER`] until there are enough samples.
-    pub fn quantile(&self) -> Nanos {
+    /// The quantile; `None` until there are enough samples.
+    pub fn quantile(&self) -> Option<Span> {
         self.quantile.load(Relaxed)
     }
 
-    fn measure(&self) -> Nanos {
+    fn measure(&self) -> Option<Span> {
         let total: u64 = self.buckets.iter().map(|b| u64::from(b.load(Relaxed))).sum();
         let rank = (total as f64 * self.ratio) as u64;
         let mut below = 0;
         for (index, bucket) in self.buckets.iter().enumerate() {
             below += u64::from(bucket.load(Relaxed));
             if below > rank {
-                return Self::upper_end(index);
+                return Some(Self::upper_end(index));
             }
         }
-        NEVER
+        None
     }
 
-    fn bucket(taken: Nanos) -> usize {
-        let taken = taken.max(u64::from(Self::SUB));
+    fn bucket(taken: Span) -> usize {
+        let taken = taken.as_nanos().max(u64::from(Self::SUB));
         let power = taken.ilog2();
         let sub = (taken >> (power - Self::SUB.ilog2())) as u32 % Self::SUB;
         (power * Self::SUB + sub) as usize
     }
 
-    fn upper_end(index: usize) -> Nanos {
+    fn upper_end(index: usize) -> Span {
         let (power, sub) = (index as u32 / Self::SUB, index as u32 % Self::SUB);
         let step = 1_u128 << power.saturating_sub(Self::SUB.ilog2());
-        u64::try_from((u128::from(Self::SUB + sub) + 1) * step - 1).unwrap_or(NEVER)
+        let nanos = (u128::from(Self::SUB + sub) + 1) * step - 1;
+        u64::try_from(nanos).map_or(Span::MAX, Span::from_nanos)
     }
 }

@@ -3,7 +3,7 @@ use redial_core::admit::{BreakerRule, BreakerState, RateRule, ThrottleRule};
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Rate, Stop, Verdict};
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, NS, SECOND, fail, ms, policy};
 
 /// Single attempts, no budget, opens for exactly 5 s.
 fn lab(rule: BreakerRule) -> Lab {
@@ -70,9 +70,9 @@ fn opened(probes: u32) -> Lab {
 #[test]
 fn half_open_admits_a_fixed_number_and_closes_when_all_are_good() {
     let mut lab = opened(3);
-    lab.now += 5 * SECOND - 1;
+    lab.now += 5 * SECOND - NS;
     assert_eq!(run(&mut lab, Outcome::Success, 1), 0);
-    lab.now += 1;
+    lab.now += NS;
     let mut calls: Vec<_> = (0..10).map(|_| lab.start()).collect();
     let permits: Vec<_> =
         calls.iter_mut().filter_map(|c| c.admit(&lab.cx(), lab.now).ok()).collect();

@@ -1,16 +1,15 @@
 use std::thread;
 
-use redial_core::Nanos;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{
     Account, Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Event, Rate, Stop, Verdict};
+use redial_core::{Event, Rate, Span, Stop, Time, Verdict};
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, NS, SECOND, at, fail, ms, policy};
 
-const YEAR: Nanos = 365 * 24 * 3600 * SECOND;
+const YEAR: Span = Span::from_secs(365 * 24 * 3600);
 
 fn window(budget: WindowBudget) -> Lab {
     Lab::new(policy(|p| p.budget(Budget::Window(budget)).attempts(2)))
@@ -21,7 +20,7 @@ fn only(ratio: f64) -> WindowBudget {
 }
 
 /// Retries granted for `pairs` calls that each want one, at frozen time.
-fn granted(guards: &Guards, stripe: usize, pairs: u32, now: Nanos) -> u64 {
+fn granted(guards: &Guards, stripe: usize, pairs: u32, now: Time) -> u64 {
     (0..pairs)
         .map(|_| {
             guards.deposit(stripe, 1, now);
@@ -50,8 +49,8 @@ fn a_window_issues_its_ratio_for_every_ratio() {
 fn a_window_issues_less_than_its_ratio_to_small_clients() {
     for (calls_per_second, expected) in [(1, 9_091), (10, 9_375), (100, 9_938), (1_000, 9_994)] {
         let lab = window(only(0.1));
-        let at = |call| call * SECOND / calls_per_second;
-        let retries: u64 = (0..100_000).map(|call| granted(&lab.guards, 0, 1, at(call))).sum();
+        let sent = |call| at(call * SECOND / calls_per_second);
+        let retries: u64 = (0..100_000).map(|call| granted(&lab.guards, 0, 1, sent(call))).sum();
         assert_eq!(retries, expected, "{calls_per_second} calls a second, a ratio of 0.1");
     }
 }
@@ -70,7 +69,7 @@ fn threads_do_not_overdraw() {
             let policy = policy(|p| p.budget(Budget::Window(WindowBudget::ratio(ratio))));
             let guards = Guards::new(&policy, threads as usize, 0);
             let got: u64 = thread::scope(|scope| {
-                let work = |stripe| granted(&guards, stripe, 10_000, SECOND);
+                let work = |stripe| granted(&guards, stripe, 10_000, at(SECOND));
                 let all: Vec<_> =
                     (0..threads).map(|t| scope.spawn(move || work(t as usize))).collect();
                 all.into_iter().map(|thread| thread.join().unwrap()).sum()
@@ -78,7 +77,7 @@ fn threads_do_not_overdraw() {
             // The last withdrawal may come before the last deposit.
             let want = (f64::from(threads) * 10_000.0 * ratio + 0.5) as u64 + 10;
             assert!(got <= want, "{threads} threads, ratio {ratio}: {got} of {want}");
-            let rest = guards.balance(SECOND).unwrap();
+            let rest = guards.balance(at(SECOND)).unwrap();
             assert!((got + rest).abs_diff(want) <= 1, "{got} and {rest} left of {want}");
         }
     }
@@ -91,7 +90,7 @@ fn threads_that_move_time_on_do_not_overdraw() {
     let (calls, slices) = (2_000, 40);
     let got: u64 = thread::scope(|scope| {
         let work = |stripe: usize| -> u64 {
-            let slice = |s: u64| granted(&guards, stripe, calls, SECOND + s * 70 * MS);
+            let slice = |s: u64| granted(&guards, stripe, calls, at(SECOND + s * 70 * MS));
             (0..slices).map(slice).sum()
         };
         let all: Vec<_> = (0..4).map(|t| scope.spawn(move || work(t))).collect();
@@ -128,9 +127,9 @@ fn deposits_and_withdrawals_expire_with_the_window() {
 fn a_window_is_never_shorter_than_its_ttl_and_longer_by_a_fifteenth() {
     let mut lab = window(only(1.0).ttl(ms(15_000)));
     lab.guards.deposit(0, 7, lab.now);
-    lab.now += 16 * SECOND - 1;
+    lab.now += 16 * SECOND - NS;
     assert_eq!(lab.balance(), 7, "slices are a second here, and this one began with the deposit");
-    lab.now += 1;
+    lab.now += NS;
     assert_eq!(lab.balance(), 0);
 }
 
@@ -165,7 +164,7 @@ fn a_whole_token_is_needed() {
 fn an_empty_budget_stops_the_call() {
     let mut lab = window(only(0.1));
     let trace = lab.failing(Class::Reset);
-    assert_eq!((trace.end, trace.attempts, trace.elapsed), (Err(Stop::Budget), 1, 0));
+    assert_eq!((trace.end, trace.attempts, trace.elapsed), (Err(Stop::Budget), 1, Span::ZERO));
     assert!(lab.events.take().contains(&Event::BudgetDry));
 }
 
@@ -197,7 +196,7 @@ fn a_bootstrap_allowance_is_spent_once() {
 }
 
 /// A call that waits for its retry, and the end of that wait.
-fn waiting(lab: &Lab) -> (redial_core::Call, Nanos) {
+fn waiting(lab: &Lab) -> (redial_core::Call, Time) {
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
     match call.settle(&lab.cx(), permit, &fail(Class::Reset), lab.now, || 1) {
@@ -361,9 +360,9 @@ fn a_fleet_has_the_floors_of_all_its_processes() {
     let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(2)).bootstrap(3);
     let policy = policy(|p| p.budget(Budget::Window(budget)));
     let fleet = Guards::fleet(&policy, 7);
-    assert_eq!(fleet.balance(0), Some(7 * (2 * 10 + 3)));
-    fleet.deposit(0, 100, 0);
-    assert_eq!(fleet.balance(0), Some(7 * 23 + 10));
+    assert_eq!(fleet.balance(Time::ZERO), Some(7 * (2 * 10 + 3)));
+    fleet.deposit(0, 100, Time::ZERO);
+    assert_eq!(fleet.balance(Time::ZERO), Some(7 * 23 + 10));
     assert_eq!((budget.lifetime(), budget.deposits()), (10 * SECOND, Deposit::Request));
 }
 

@@ -1,9 +1,9 @@
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Reach, RetryOn, Safety};
 use redial_core::schedule::{Backoff, Hint, Jitter};
-use redial_core::{Call, Draft, Event, NEVER, Preset, Rate, Stop, Verdict};
+use redial_core::{Call, Deadline, Draft, Event, Preset, Rate, Span, Stop, Verdict};
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, NS, SECOND, at, fail, ms, policy};
 
 #[test]
 fn a_call_is_small() {
@@ -14,7 +14,7 @@ fn a_call_is_small() {
 fn success_on_the_first_attempt_is_one_attempt() {
     let mut lab = Lab::new(policy(|p| p));
     let trace = lab.call(&[Outcome::Success]);
-    assert_eq!((trace.attempts, trace.end, trace.elapsed), (1, Ok(()), 0));
+    assert_eq!((trace.attempts, trace.end, trace.elapsed), (1, Ok(()), Span::ZERO));
     assert_eq!(
         lab.events.take(),
         [
@@ -219,10 +219,11 @@ fn a_transient_error_is_retried_whatever_the_policy_lists() {
 #[test]
 fn the_callers_deadline_can_only_shorten_the_policys() {
     let lab = Lab::new(policy(|p| p));
-    assert_eq!(Call::new(&lab.policy, 5, NEVER).deadline(), 10 * SECOND + 5);
-    assert_eq!(Call::new(&lab.policy, 5, SECOND).deadline(), SECOND);
-    assert_eq!(Call::new(&lab.policy, 5, 60 * SECOND).deadline(), 10 * SECOND + 5);
-    let mut late = Call::new(&lab.policy, lab.now, lab.now);
+    let deadline = |latest| Call::new(&lab.policy, at(5 * NS), latest).deadline();
+    assert_eq!(deadline(Deadline::NONE), at(10 * SECOND + 5 * NS).into());
+    assert_eq!(deadline(at(SECOND).into()), at(SECOND).into());
+    assert_eq!(deadline(at(60 * SECOND).into()), at(10 * SECOND + 5 * NS).into());
+    let mut late = Call::new(&lab.policy, lab.now, lab.now.into());
     assert_eq!(late.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Deadline);
     assert_eq!(lab.events.take(), [Event::Stopped { reason: Stop::Deadline, attempts: 0 }]);
 }

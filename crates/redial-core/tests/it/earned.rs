@@ -8,10 +8,10 @@ use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::schedule::Backoff;
 use redial_core::{
-    Call, Context, NEVER, Nanos, Permit, Policy, Rate, Request, Stop, Verdict, draw,
+    Call, Context, Deadline, Permit, Policy, Rate, Request, Span, Stop, Time, Verdict, draw,
 };
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, NS, SECOND, at, fail, ms, policy, spans};
 
 /// The standard budget without its floor.
 fn earned() -> TokenBudget {
@@ -122,13 +122,13 @@ fn an_empty_bucket_allows_a_retry_per_floor_counted_from_the_first_refusal() {
     for (seconds, granted) in
         [(1_000, 0), (1_029, 0), (1_030, 1), (1_030, 0), (1_059, 0), (1_060, 1), (9_000, 1)]
     {
-        let got = guards.withdraw_up_to(9, Class::Timeout, seconds * SECOND);
+        let got = guards.withdraw_up_to(9, Class::Timeout, at(seconds * SECOND));
         assert_eq!(got, granted, "at {seconds} s");
     }
     let quick = TokenBudget { floor: Some(Rate::new(3, ms(1_000))), ..empty };
     let guards = Guards::new(&policy_of(quick), 1, 0);
     let granted: u64 =
-        (0..=1_000).map(|at| guards.withdraw_up_to(1, Class::Reset, SECOND + at * MS)).sum();
+        (0..=1_000).map(|n| guards.withdraw_up_to(1, Class::Reset, at(SECOND + n * MS))).sum();
     assert_eq!(granted, 2, "a third of a second is rounded up");
 }
 
@@ -189,9 +189,9 @@ struct Tally {
 
 impl Tally {
     /// Tokens of failed retries ≤ opening + bootstrap + successes + bonus·won + cost·floor·time.
-    fn is_within(&self, budget: &TokenBudget, time: Nanos) -> bool {
+    fn is_within(&self, budget: &TokenBudget, time: Span) -> bool {
         let opening = budget.opening.unwrap_or(budget.capacity) + budget.bootstrap;
-        let floor = budget.floor.map_or(0, |floor| time / floor.interval());
+        let floor = budget.floor.map_or(0, |floor| time / floor.interval().unwrap());
         let earned = self.successes + u64::from(budget.bonus) * self.won;
         self.failed <= u64::from(opening) + earned + u64::from(budget.cost) * floor
     }
@@ -224,11 +224,11 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn step(&mut self, bits: u64, now: Nanos) {
+    fn step(&mut self, bits: u64, now: Time) {
         let pick = (bits >> 32) as usize;
         match bits % 8 {
             0 if self.active.len() < 8 => {
-                let call = Call::new(self.cx.policy, now, NEVER);
+                let call = Call::new(self.cx.policy, now, Deadline::NONE);
                 self.active.push(Active { call, in_flight: Vec::new(), next: 0 });
                 self.send(self.active.len() - 1, now);
             }
@@ -245,7 +245,7 @@ impl World<'_> {
         }
     }
 
-    fn send(&mut self, at: usize, now: Nanos) {
+    fn send(&mut self, at: usize, now: Time) {
         let it = &mut self.active[at];
         if let Ok(permit) = it.call.admit(&self.cx, now) {
             self.tally.failed += it.next;
@@ -253,7 +253,7 @@ impl World<'_> {
         }
     }
 
-    fn hedge(&mut self, at: usize, now: Nanos) {
+    fn hedge(&mut self, at: usize, now: Time) {
         let (it, cost) = (&mut self.active[at], u64::from(self.budget.cost));
         if let Ok(permit) = it.call.hedge(&self.cx, now, now) {
             self.tally.failed += cost;
@@ -262,7 +262,7 @@ impl World<'_> {
     }
 
     /// Ends an attempt of a call, or sends the one that it waits for.
-    fn go_on(&mut self, at: usize, bits: u64, now: Nanos) {
+    fn go_on(&mut self, at: usize, bits: u64, now: Time) {
         let it = &mut self.active[at];
         let Some((permit, cost)) = it.in_flight.pop() else {
             self.send(at, now);
@@ -315,8 +315,8 @@ fn run<'a>(
     guards: &'a Guards,
     budget: TokenBudget,
     (alone, seed): (bool, u64),
-    steps: impl Iterator<Item = Nanos>,
-    mut check: impl FnMut(&Tally, Nanos),
+    steps: impl Iterator<Item = Time>,
+    mut check: impl FnMut(&Tally, Time),
 ) -> Tally {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
@@ -351,12 +351,12 @@ proptest! {
         budget in budgets(),
         seed in any::<u64>(),
         steps in 0..600_u64,
-        longest in 1..5_000 * MS,
+        longest in spans(NS..5_000 * MS),
     ) {
-        let (policy, start) = (endless(budget), 1_000 * SECOND);
+        let (policy, start) = (endless(budget), at(1_000 * SECOND));
         let guards = Guards::new(&policy, 1, 0);
         let mut now = start;
-        let times = (0..steps).map(|k| { now += draw(!seed, k) % longest; now });
+        let times = (0..steps).map(|k| { now += Span::from_nanos(draw(!seed, k)) % longest; now });
         let mut exceeded = None;
         run(&policy, &guards, budget, (true, seed), times, |tally, now| {
             if !tally.is_within(&budget, now - start) {
@@ -369,13 +369,13 @@ proptest! {
 
 #[test]
 fn threads_keep_the_bound() {
-    for (seed, step) in [(1, 0), (2, 7 * MS), (3, 300 * MS)] {
+    for (seed, step) in [(1, Span::ZERO), (2, 7 * MS), (3, 300 * MS)] {
         let (budget, steps) = (TokenBudget::earned(), 10_000);
         let budget = TokenBudget { slowdown: None, ..budget };
         let policy = endless(budget);
         let guards = Guards::new(&policy, 1, 0);
         let work = |thread: u64| {
-            let times = (0..steps).map(|k| SECOND + k * step);
+            let times = (0..steps).map(|k| at(SECOND + k * step));
             run(&policy, &guards, budget, (false, draw(seed, thread)), times, |_, _| {})
         };
         let all: Vec<Tally> = thread::scope(|scope| {

@@ -1,9 +1,10 @@
 //! Events beyond the steps of a plain call.
 
+use std::num::NonZeroU64;
 use std::sync::Mutex;
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, CallInfo, Context, Event, NEVER, Observer, Request, Stop};
+use redial_core::{Call, CallInfo, Context, Deadline, Event, Observer, Request, Stop};
 
 use crate::support::{Lab, Log, MS, fail, ms, policy};
 
@@ -62,9 +63,9 @@ impl Observer for Keys {
 fn observers_receive_the_call_and_its_key() {
     let lab = Lab::new(policy(|p| p));
     let observers = (Keys::default(), Log::default());
-    let request = Request { key: 7, call: 3, ..lab.request };
+    let request = Request { key: NonZeroU64::new(7), call: NonZeroU64::new(3), ..lab.request };
     let cx = Context { observer: Some(&observers), request, ..lab.cx() };
-    let mut call = Call::new(&lab.policy, lab.now, NEVER);
+    let mut call = Call::new(&lab.policy, lab.now, Deadline::NONE);
     let permit = call.admit(&cx, lab.now).unwrap();
     call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
     assert_eq!(

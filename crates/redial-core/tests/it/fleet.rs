@@ -1,17 +1,19 @@
 //! An instance, and the answers of a ledger.
 
+use std::num::NonZeroU64;
 use std::task::Waker;
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::fleet::{Answer, Instance, Role, Seat, Terms};
-use redial_core::{Call, NEVER, Nanos, Verdict};
+use redial_core::fleet::{FleetTerms, Grant, Instance, Role, Seat};
+use redial_core::{Call, Deadline, Span, Time, Verdict};
 
-use crate::support::{Lab, SECOND, fail, policy};
+use crate::support::{Lab, NS, SECOND, at, fail, policy};
 
-const START: Nanos = 100 * SECOND;
-const TERMS: Terms = Terms { ratio: 100_000, floor: 10_000_000, ttl: 10 * SECOND };
+const START: Time = at(Span::from_secs(100));
+const TERMS: FleetTerms =
+    FleetTerms { ratio: 100_000, floor: 10_000_000, ttl: Span::from_secs(10) };
 
 fn member() -> (Guards, Instance) {
     let policy = policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1))));
@@ -20,9 +22,10 @@ fn member() -> (Guards, Instance) {
 }
 
 /// The whole floor for one member.
-fn answer() -> Answer {
-    let seat = Seat { epoch: 1, generation: 1, share: 1_000_000_000, ..Seat::default() };
-    Answer { seat, members: 1, granted: 0, valid: SECOND, balance: 0, terms: TERMS }
+fn answer() -> Grant {
+    let one = NonZeroU64::new(1);
+    let seat = Seat { epoch: one, generation: one, share: 1_000_000_000, ..Seat::default() };
+    Grant { seat, members: 1, granted: 0, valid: SECOND, balance: 0, terms: TERMS }
 }
 
 /// The floor is ten a second, and only earnings of the last quarter of the ttl are deposited.
@@ -45,11 +48,11 @@ fn fractions_add_up_to_a_whole_token() {
         let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1)))));
         lab.guards = guards;
         lab.guards.deposit(0, 9, START);
-        let mut call = Call::new(&lab.policy, START, NEVER);
+        let mut call = Call::new(&lab.policy, START, Deadline::NONE);
         let permit = call.admit(&lab.cx(), START).unwrap();
         let verdict = call.settle(&lab.cx(), permit, &fail(Class::Refused), START, || 7);
         assert!(matches!(verdict, Verdict::Wait(_)));
-        let (lease, now) = (lab.guards.lease().unwrap(), START + looked);
+        let (lease, now) = (lab.guards.lease().unwrap(), START + looked * NS);
         instance.failed(lease, now);
         assert_eq!(lease.held(now), 1, "after {looked} ns");
     }
@@ -60,8 +63,8 @@ fn invalid_answers_do_no_harm() {
     let (guards, mut instance) = member();
     let lease = guards.lease().unwrap();
     let ask = instance.ask(lease, START);
-    let terms = Terms { ratio: 1_000_000, floor: i64::MAX as u64, ttl: 60 * SECOND };
-    let absurd = Answer { members: i64::MAX as u64, granted: 1_000, terms, ..answer() };
+    let terms = FleetTerms { ratio: 1_000_000, floor: i64::MAX as u64, ttl: 60 * SECOND };
+    let absurd = Grant { members: i64::MAX as u64, granted: 1_000, terms, ..answer() };
     let changes = instance.answered(lease, &ask, &absurd, START, START);
     assert_eq!(changes.stricter, None, "no other instance is stricter");
     assert_eq!(lease.held(START), 0, "nothing was asked for");

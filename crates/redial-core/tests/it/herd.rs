@@ -34,7 +34,7 @@ fn the_waits_of_one_call_do_not_depend_on_each_other() {
     for caller in 0..n {
         lab.seed = draw(5, caller);
         let waits = lab.failing(Class::Overloaded).waits;
-        let centred = |k: usize, c: f64| waits[k] as f64 / (c * MS as f64) - 0.5;
+        let centred = |k: usize, c: f64| waits[k].as_millis_f64() / c - 0.5;
         products += centred(0, 100.0) * centred(1, 200.0);
     }
     let correlation = products / n as f64 * 12.0;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Range, TooLong, range, wait};
-use redial_core::{Event, NEVER, Policy, Stop};
+use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Range, TooLong};
+use redial_core::{Event, Policy, Span, Stop, TimeLimit};
 
 use crate::schedule::any_backoff;
-use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
+use crate::support::{
+    CHI_SQUARE_LIMIT, Lab, MS, NS, SECOND, chi_square, fail, mean, ms, policy, spans,
+};
 
 #[test]
 fn a_hint_is_a_floor_spread_over_as_long_again() {
@@ -37,7 +39,7 @@ fn a_hint_is_spread_only_as_far_as_the_deadline_leaves_time_for_the_attempt() {
             .collect();
         let longest = *waits.iter().max().unwrap();
         assert!(chi_square(&waits, longest) < CHI_SQUARE_LIMIT);
-        longest.div_ceil(10 * MS) * 10
+        longest.round_up(10 * MS).as_millis()
     };
     assert_eq!(spread_over(policy(|p| p.deadline(ms(20_000)))), 7_000, "all of it");
     assert_eq!(spread_over(policy(|p| p.deadline(ms(11_000)))), 3_000, "three quarters of 4 s");
@@ -68,7 +70,7 @@ fn a_slot_is_exact_and_replaces_the_wait() {
         .hint(Hint::Slot(Duration::from_nanos(1_234_567_891)))
         .into();
     let mut lab = Lab::new(policy(|p| p.backoff(backoff)));
-    assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [1_234_567_891]);
+    assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [Span::from_nanos(1_234_567_891)]);
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn a_hint_that_does_not_fit_is_not_honoured() {
     let hint = Hint::AtLeast(ms(11_000));
     let mut lab = Lab::new(redial_core::Policy::standard());
     let trace = lab.call(&[Failure::new(Class::Throttled).hint(hint).into()]);
-    assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 0));
+    assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), Span::ZERO));
     let events = lab.events.take();
     assert!(events.contains(&Event::HintIgnored { hint }), "{events:?}");
 }
@@ -108,7 +110,7 @@ fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
     let outcome = Failure::new(Class::Throttled).hint(hint).into();
     let mut lab = Lab::new(policy(|p| p.without_deadline()));
     let trace = lab.call(&[outcome]);
-    assert_eq!((trace.end, trace.elapsed), (Err(Stop::HintTooLong), 0));
+    assert_eq!((trace.end, trace.elapsed), (Err(Stop::HintTooLong), Span::ZERO));
     assert!(lab.events.take().contains(&Event::HintIgnored { hint }));
 
     let clip = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Clip, spread: Some(0.0) };
@@ -138,20 +140,24 @@ fn waits_are_uniform_on_their_range() {
         (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
     ] {
         let policy = policy(|p| p.backoff(backoff));
-        let left = 10 * SECOND;
-        let got = range(&policy, 2, hint, left).unwrap();
+        let left = (10 * SECOND).into();
+        let got = policy.schedule().range(2, hint, left).unwrap();
         assert_eq!(got.map(|it| (it.lo / MS, it.hi / MS)), want, "{backoff:?} {hint:?}");
         let Some(Range { lo, hi }) = got else { continue };
-        let waits: Vec<_> =
-            (0..1_000).map(|seed| wait(&policy, 2, 0, hint, left, seed).unwrap().delay).collect();
+        let waits: Vec<_> = (0..1_000)
+            .map(|seed| policy.schedule().wait(2, Span::ZERO, hint, left, seed).unwrap().delay)
+            .collect();
         assert!(waits.iter().all(|wait| (lo..=hi).contains(wait)), "{backoff:?} {hint:?}");
         let middle = mean(&waits);
-        let error = (hi - lo) as f64 / 12_000_f64.sqrt();
-        assert!((middle - (lo + hi) as f64 / 2.0).abs() <= 5.0 * error, "{backoff:?} {hint:?}");
+        let error = (hi - lo).as_nanos_f64() / 12_000_f64.sqrt();
+        assert!(
+            (middle - (lo + hi).as_nanos_f64() / 2.0).abs() <= 5.0 * error,
+            "{backoff:?} {hint:?}"
+        );
     }
     let short = HintRule::honour(ms(1_000), TooLong::Stop);
     let policy = policy(|p| p.hint(short));
-    assert_eq!(range(&policy, 1, hint(1_001), NEVER), Err(Stop::HintTooLong));
+    assert_eq!(policy.schedule().range(1, hint(1_001), TimeLimit::NONE), Err(Stop::HintTooLong));
 }
 
 proptest! {
@@ -159,7 +165,7 @@ proptest! {
     fn a_hinted_wait_is_in_the_bulk_range_and_ends_before_the_deadline(
         backoff in any_backoff(),
         k in 1..20_u32,
-        (after, left) in (1..60 * SECOND, 1..200 * SECOND),
+        (after, left) in (spans(NS..60 * SECOND), spans(NS..200 * SECOND)),
         (timeout, spread) in (1..20_000_u64, proptest::option::of(0.0..=1.0)),
         seed in any::<u64>(),
     ) {
@@ -167,11 +173,11 @@ proptest! {
         let policy = policy(|p| {
             p.backoff(backoff).hint(rule).attempt_timeout(ms(timeout)).deadline(ms(200_000))
         });
-        let hint = Some(Hint::AtLeast(Duration::from_nanos(after)));
-        let wait = wait(&policy, k, 0, hint, left, seed).unwrap();
+        let hint = Some(Hint::AtLeast(after.into()));
+        let wait = policy.schedule().wait(k, Span::ZERO, hint, left.into(), seed).unwrap();
         prop_assert!(wait.delay >= after);
         prop_assert!(wait.delay == wait.drawn || after >= left || wait.delay < left);
-        if let Some(Range { lo, hi }) = range(&policy, k, hint, left).unwrap() {
+        if let Some(Range { lo, hi }) = policy.schedule().range(k, hint, left.into()).unwrap() {
             prop_assert!((lo..=hi).contains(&wait.delay), "{} to {}: {:?}", lo, hi, wait);
         }
     }

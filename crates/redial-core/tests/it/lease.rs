@@ -6,11 +6,11 @@ use std::task::{Wake, Waker};
 
 use proptest::prelude::*;
 use redial_core::admit::Guards;
-use redial_core::admit::budget::{Budget, Lease, TokenBudget, WindowBudget};
+use redial_core::admit::budget::{Budget, TokenBudget, TokenLease, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::{Call, Event, NEVER, Nanos, Stop, Verdict};
+use redial_core::{Call, Deadline, Event, Span, Stop, Time, Verdict};
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, SECOND, at, fail, ms, policy, spans};
 
 #[derive(Default)]
 struct WakeCount(AtomicU32);
@@ -27,17 +27,17 @@ fn lab() -> (Lab, Arc<WakeCount>) {
     let wakes = Arc::new(WakeCount::default());
     let waker = Waker::from(Arc::clone(&wakes));
     lab.guards = Guards::leased(&lab.policy, 1, 0, waker).unwrap();
-    lab.now = 100 * SECOND;
+    lab.now = at(100 * SECOND);
     (lab, wakes)
 }
 
-fn lease(lab: &Lab) -> &Lease {
+fn lease(lab: &Lab) -> &TokenLease {
     lab.guards.lease().unwrap()
 }
 
 /// A call after its first, failed attempt.
 fn failed(lab: &Lab) -> (Call, Verdict) {
-    let mut call = Call::new(&lab.policy, lab.now, NEVER);
+    let mut call = Call::new(&lab.policy, lab.now, Deadline::NONE);
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
     let verdict = call.settle(&lab.cx(), permit, &fail(Class::Refused), lab.now, || 7);
     (call, verdict)
@@ -75,7 +75,7 @@ fn an_unpaid_retry_is_not_sent() {
 #[test]
 fn retries_do_not_wait_for_an_empty_ledger() {
     let (mut lab, wakes) = lab();
-    lease(&lab).set_dry(lab.now + SECOND);
+    lease(&lab).set_dry((lab.now + SECOND).into());
     assert_eq!(failed(&lab).1, Verdict::Stop(Stop::Budget));
     assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
     lab.now += SECOND;
@@ -163,19 +163,19 @@ fn calls_are_counted_but_earn_nothing_locally() {
     let success = WindowBudget::ratio(0.1).deposit_on_success();
     let policy = policy(|p| p.budget(Budget::Window(success)));
     let guards = Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap();
-    assert!(!guards.pass(|| 0, 0), "a success has to be told");
+    assert!(!guards.pass(|| 0, Time::ZERO), "a success has to be told");
 }
 
 proptest! {
     /// Compared with a model that remembers every lease.
     #[test]
-    fn never_more_than_was_leased(steps in proptest::collection::vec((0..400 * MS, 0..6_u32, 0..8_u64), 1..200)) {
+    fn never_more_than_was_leased(steps in proptest::collection::vec((spans(Span::ZERO..400 * MS), 0..6_u32, 0..8_u64), 1..200)) {
         let (lab, _) = lab();
         let slice = 625 * MS;
-        let (mut now, mut leases) = (lab.now, Vec::<(Nanos, u64)>::new());
+        let (mut now, mut leases) = (lab.now, Vec::<(Time, u64)>::new());
         for (pass, add, take) in steps {
             now += pass;
-            let end = (now / slice + 2) * slice;
+            let end = at(slice * (now.since_zero() / slice + 2));
             lease(&lab).add(add, end, now);
             leases.push((end, u64::from(add)));
             let living: u64 = leases.iter().filter(|(end, _)| *end > now).map(|(_, n)| n).sum();

@@ -5,7 +5,7 @@ use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::{Backoff, Hint, Jitter};
-use redial_core::{Policy, Rate, Stop, draw};
+use redial_core::{Policy, Rate, Span, Stop, draw};
 
 use crate::support::{Lab, MS, SECOND, ms, policy};
 
@@ -41,7 +41,10 @@ fn defect_2_a_ratio_is_rounded_to_another_one() {
 fn defect_3_jitter_pushes_the_wait_above_the_cap() {
     for jitter in [Jitter::Full, Jitter::Around(1.0), Jitter::Added(10 * SECOND)] {
         let backoff = Backoff::exponential(ms(10_000), ms(10_000)).jitter(jitter);
-        assert!((0..5_000).all(|seed| backoff.delay(3, 0, seed) <= 10 * SECOND), "{jitter:?}");
+        assert!(
+            (0..5_000).all(|seed| backoff.delay(3, Span::ZERO, seed) <= 10 * SECOND),
+            "{jitter:?}"
+        );
     }
 }
 
@@ -92,7 +95,7 @@ fn defect_5_half_open_admits_everyone() {
 fn defect_8_half_of_the_first_waits_are_exactly_the_minimum() {
     for jitter in [Jitter::Full, Jitter::Equal, Jitter::Decorrelated, Jitter::Around(0.3)] {
         let backoff = Backoff::exponential(ms(100), ms(10_000)).jitter(jitter);
-        let mut first: Vec<_> = (0..1_000).map(|seed| backoff.delay(1, 0, seed)).collect();
+        let mut first: Vec<_> = (0..1_000).map(|seed| backoff.delay(1, Span::ZERO, seed)).collect();
         first.sort_unstable();
         first.dedup();
         assert!(first.len() > 990, "{jitter:?}: {} different waits", first.len());
@@ -102,7 +105,7 @@ fn defect_8_half_of_the_first_waits_are_exactly_the_minimum() {
 #[test]
 fn defect_8_half_a_second_becomes_four_minutes() {
     let backoff = Backoff::exponential(ms(500), ms(60_000)).jitter(Jitter::None);
-    let waits: Vec<_> = (1..=3).map(|k| backoff.delay(k, 0, 9) / MS).collect();
+    let waits: Vec<_> = (1..=3).map(|k| backoff.delay(k, Span::ZERO, 9) / MS).collect();
     assert_eq!(waits, [500, 1_000, 2_000]);
 }
 

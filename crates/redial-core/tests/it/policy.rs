@@ -2,9 +2,9 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, StallRule, ThrottleRule};
-use redial_core::fleet::{Location, Secret};
+use redial_core::fleet::{Location, SecretSource};
 use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
-use redial_core::{Draft, NEVER, Policy, Preset, Rate, WorstCase};
+use redial_core::{Draft, Policy, Preset, Rate, Span, WorstCase};
 use std::time::Duration;
 
 use crate::support::{MS, SECOND, ms, policy};
@@ -41,7 +41,7 @@ fn the_backoff_is_checked() {
     rejects("backoff.base", "0s", |p| p.backoff(backoff(0, 10)));
     rejects("backoff.cap", "0s", |p| p.backoff(backoff(1, 0)));
     rejects("backoff.base", "2s", |p| p.backoff(backoff(2_000, 1_000)));
-    rejects("backoff.base", "18446744073709551614ns", |p| {
+    rejects("backoff.base", "18446744073709551615ns", |p| {
         p.backoff(Backoff::constant(Duration::MAX))
     });
     for (factor, text) in [(0.5, "0.5"), (f64::NAN, "NaN"), (f64::INFINITY, "inf"), (-2.0, "-2")] {
@@ -51,7 +51,7 @@ fn the_backoff_is_checked() {
         let jitter = Jitter::Around(ratio);
         rejects("backoff.jitter.around", text, |p| p.backoff(backoff(1, 9).jitter(jitter)));
     }
-    for (most, text) in [(0, "0s"), (10 * MS, "10ms")] {
+    for (most, text) in [(Span::ZERO, "0s"), (10 * MS, "10ms")] {
         let jitter = Jitter::Added(most);
         rejects("backoff.jitter.added", text, |p| p.backoff(backoff(1, 9).jitter(jitter)));
     }
@@ -60,8 +60,7 @@ fn the_backoff_is_checked() {
 #[test]
 fn hints_are_checked() {
     let honour = |cap, spread| HintRule::Honour { cap, too_long: TooLong::Stop, spread };
-    rejects("hint.honour.cap", "0s", |p| p.hint(honour(0, None)));
-    rejects("hint.honour.cap", "none", |p| p.hint(honour(NEVER, None)));
+    rejects("hint.honour.cap", "0s", |p| p.hint(honour(Span::ZERO, None)));
     rejects("hint.honour.spread", "1.5", |p| p.hint(honour(SECOND, Some(1.5))));
 }
 
@@ -149,7 +148,7 @@ fn the_ledger_of_a_fleet_is_checked_and_its_password_not_shown() {
     let location = |redis: &str| Location {
         redis: redis.to_owned(),
         user: None,
-        password: Some(Secret::Env("P".to_owned())),
+        password: Some(SecretSource::Env("P".to_owned())),
         ca_file: None,
     };
     for redis in ["redis://h", "rediss://h:6379/0", "redis://[::1]:1"] {
@@ -183,7 +182,7 @@ fn the_ledger_of_a_fleet_is_checked_and_its_password_not_shown() {
     };
     assert_eq!(field(|it| (it.user, it.password) = (Some("u".to_owned()), None)), "user");
     assert_eq!(field(|it| it.user = Some(String::new())), "user");
-    assert_eq!(field(|it| it.password = Some(Secret::File(String::new()))), "password");
+    assert_eq!(field(|it| it.password = Some(SecretSource::File(String::new()))), "password");
     assert_eq!(field(|it| it.ca_file = Some("ca.pem".to_owned())), "ca_file");
 }
 
@@ -255,14 +254,14 @@ fn presets_are_valid_and_have_the_documented_values() {
     assert!(Policy::from(Preset::PaymentProcessor).requires_key());
     for preset in Preset::ALL {
         let (policy, standard) = (Policy::from(preset), Policy::standard());
-        let old = [Preset::Standard01, Preset::FraudScore, Preset::PaymentProcessor];
         let rules = |policy: &Policy| (policy.hedge().copied(), policy.stall().copied());
-        let (ratio, expected) = if old.contains(&preset) {
-            (Some(0.1), (None, None))
-        } else {
-            (None, rules(&standard))
+        let (ratio, expected) = match preset {
+            Preset::Standard01 | Preset::FraudScore => (Some(0.1), (None, None)),
+            Preset::PaymentProcessor => (None, (None, rules(&standard).1)),
+            _ => (None, rules(&standard)),
         };
         assert_eq!((policy.budget().ratio(), rules(&policy)), (ratio, expected), "{preset:?}");
+        assert_eq!(policy.parks(), ratio.is_none(), "{preset:?}");
     }
     assert_eq!(Policy::standard().deadline(), Some(Duration::from_secs(10)));
 }

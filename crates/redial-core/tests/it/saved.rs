@@ -6,13 +6,13 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, Saved, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Call, Nanos, Policy, Rate, Verdict};
+use redial_core::{Call, Policy, Rate, Span, Time, Verdict};
 
-use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+use crate::support::{Lab, MS, SECOND, at, fail, ms, policy, spans};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Pass(Nanos),
+    Pass(Span),
     Deposit(u64),
     /// A call that fails and, if the budget allows it, waits.
     Fail,
@@ -25,7 +25,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let pass = prop_oneof![3 => 0..200 * MS, 1 => 0..30 * SECOND];
+    let pass = prop_oneof![3 => spans(Span::ZERO..200 * MS), 1 => spans(Span::ZERO..30 * SECOND)];
     let step = prop_oneof![
         pass.prop_map(Step::Pass),
         (1..50_u64).prop_map(Step::Deposit),
@@ -76,7 +76,7 @@ impl World {
     fn step(&mut self, step: &Step) -> u64 {
         let now = self.lab.now;
         match step {
-            Step::Pass(span) => self.lab.now += span,
+            Step::Pass(span) => self.lab.now += *span,
             Step::Deposit(n) => self.lab.guards.deposit(0, *n, now),
             Step::Fail => {
                 let call = self.lab.start();
@@ -135,7 +135,7 @@ proptest! {
 fn a_state_of_another_kind_or_length_is_refused() {
     let guards = |budget| Guards::new(&policy(|p| p.budget(budget)), 1, 0);
     let mut window = guards(Budget::Window(WindowBudget::default()));
-    window.deposit(0, 100, 0);
+    window.deposit(0, 100, Time::ZERO);
     let before = window.save();
     for other in [
         guards(Budget::None),
@@ -149,7 +149,7 @@ fn a_state_of_another_kind_or_length_is_refused() {
     assert!(!tokens.restore(&before), "nor does a bucket continue a window");
     let mut other_numbers = guards(Budget::Window(WindowBudget::ratio(0.5)));
     assert!(other_numbers.restore(&before));
-    assert_eq!(other_numbers.balance(0), Some(60), "the same calls, under the new ratio");
+    assert_eq!(other_numbers.balance(Time::ZERO), Some(60), "the same calls, under the new ratio");
 }
 
 #[test]
@@ -157,24 +157,27 @@ fn a_bucket_continues_with_what_the_last_process_left() {
     let guards = || Guards::new(&Policy::standard(), 1, 0);
     let charge = |guards: &Guards, now| guards.withdraw_up_to(1, Class::Reset, now);
     let (first, mut next) = (guards(), guards());
-    assert_eq!((first.balance(0), charge(&first, 0), charge(&first, 0)), (Some(3), 1, 1));
+    assert_eq!(
+        (first.balance(Time::ZERO), charge(&first, Time::ZERO), charge(&first, Time::ZERO)),
+        (Some(3), 1, 1)
+    );
     assert!(next.restore(&first.save()));
-    assert_eq!(next.balance(0), Some(1), "the rest of the bootstrap");
-    assert_eq!((charge(&next, SECOND), charge(&next, SECOND)), (1, 0));
+    assert_eq!(next.balance(Time::ZERO), Some(1), "the rest of the bootstrap");
+    assert_eq!((charge(&next, at(SECOND)), charge(&next, at(SECOND))), (1, 0));
     let mut last = guards();
     assert!(last.restore(&next.save()));
-    let floor = [0, 30, 31, 61].map(|seconds| charge(&last, seconds * SECOND));
+    let floor = [0, 30, 31, 61].map(|seconds| charge(&last, at(seconds * SECOND)));
     assert_eq!(floor, [0, 0, 1, 1], "30 s after the refusal of another process");
 
     let mut words = guards().save().words();
     assert_eq!((words[1], words[2]), (20, 40));
     (words[1], words[2]) = (u64::MAX, u64::MAX);
     assert!(last.restore(&Saved::from_words(&words)));
-    assert_eq!(last.balance(0), Some(10 + 2), "no more than a bucket can hold");
+    assert_eq!(last.balance(Time::ZERO), Some(10 + 2), "no more than a bucket can hold");
     let level_only = [2, 100].into_iter().chain(std::iter::repeat(0));
     let level_only = Vec::from_iter(level_only.take(Saved::WORDS)).try_into().unwrap();
     assert!(last.restore(&Saved::from_words(&level_only)));
-    assert_eq!(last.balance(0), Some(5), "of a version without a bootstrap");
+    assert_eq!(last.balance(Time::ZERO), Some(5), "of a version without a bootstrap");
 }
 
 /// As gRPC does when a service config replaces another: 3 of 4 tokens are 7.5 of 10.
@@ -186,8 +189,8 @@ fn throttling_of_another_size_is_as_full_as_before() {
     };
     let before = guards(4, 1.0);
     let mut call = before.start();
-    let permit = call.admit(&before.cx(), 0).unwrap();
-    call.settle(&before.cx(), permit, &fail(Class::Reset), 0, || 1);
+    let permit = call.admit(&before.cx(), Time::ZERO).unwrap();
+    call.settle(&before.cx(), permit, &fail(Class::Reset), Time::ZERO, || 1);
     let saved = before.guards.save();
     assert_eq!(saved.words()[1..3], [3_000, 4_000], "one of four tokens is gone");
 
@@ -204,8 +207,8 @@ fn throttling_of_another_size_is_as_full_as_before() {
 fn deposits_of_all_threads_are_saved() {
     let policy = policy(|p| p);
     let (many, mut one) = (Guards::new(&policy, 8, 0), Guards::new(&policy, 2, 0));
-    (0..80).for_each(|stripe| many.deposit(stripe, 1, 0));
-    one.deposit(1, 1_000, 0);
+    (0..80).for_each(|stripe| many.deposit(stripe, 1, Time::ZERO));
+    one.deposit(1, 1_000, Time::ZERO);
     assert!(one.restore(&many.save()));
-    assert_eq!(one.balance(0), Some(18));
+    assert_eq!(one.balance(Time::ZERO), Some(18));
 }

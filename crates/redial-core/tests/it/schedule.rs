@@ -2,9 +2,11 @@ use proptest::prelude::*;
 use redial_core::admit::Guards;
 use redial_core::decide::Class;
 use redial_core::schedule::{Backoff, HedgeRule, Jitter, Latency, Range};
-use redial_core::{NEVER, Nanos, Stop, draw};
+use redial_core::{Deadline, Span, Stop, Time, draw};
 
-use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, mean, ms, policy};
+use crate::support::{
+    CHI_SQUARE_LIMIT, Lab, MS, NS, SECOND, at, chi_square, mean, ms, policy, spans,
+};
 
 fn ceilings(backoff: Backoff, want: &[u64]) {
     let got: Vec<_> = (1..=want.len() as u32).map(|k| backoff.ceiling(k) / MS).collect();
@@ -24,7 +26,7 @@ fn ceilings_grow_as_configured_and_stop_at_the_cap() {
 #[test]
 fn fractional_factors_are_exact_to_the_nanosecond() {
     let backoff = Backoff::exponential(ms(500), ms(60_000)).factor(1.5);
-    assert_eq!(backoff.ceiling(4), 1_687_500_000);
+    assert_eq!(backoff.ceiling(4), Span::from_micros(1_687_500));
     assert_eq!(Backoff::exponential(ms(100), ms(60_000)).factor(1.6).ceiling(3), 256 * MS);
 }
 
@@ -41,7 +43,7 @@ fn no_attempt_number_overflows() {
             for jitter in
                 [Jitter::Full, Jitter::Decorrelated, Jitter::Around(1.0), Jitter::Normal(1.0)]
             {
-                let delay = backoff.jitter(jitter).delay(k, u64::MAX, 3);
+                let delay = backoff.jitter(jitter).delay(k, Span::MAX, 3);
                 assert!(delay <= backoff.ceiling(u32::MAX), "{backoff:?} {k}");
             }
         }
@@ -74,7 +76,8 @@ fn ranges_of_every_jitter() {
 #[test]
 fn normal_jitter_has_the_shares_of_a_normal_distribution() {
     let backoff = Backoff::exponential(ms(100), ms(1_000)).jitter(Jitter::Normal(0.2));
-    let waits: Vec<_> = (0..20_000).map(|seed| backoff.delay(1, 0, draw(seed, 0))).collect();
+    let waits: Vec<_> =
+        (0..20_000).map(|seed| backoff.delay(1, Span::ZERO, draw(seed, 0))).collect();
     let share = |from: u64, to: u64| {
         let inside = waits.iter().filter(|wait| (from * MS..to * MS).contains(*wait));
         inside.count() as f64 / waits.len() as f64
@@ -86,7 +89,8 @@ fn normal_jitter_has_the_shares_of_a_normal_distribution() {
         assert!((found - expected).abs() < 0.012, "{from} to {to} ms: {found}");
     }
     // Draws above the cap wait for exactly the cap.
-    let at_cap = (0..1_000).filter(|seed| backoff.delay(9, 0, draw(*seed, 0)) == 1_000 * MS);
+    let at_cap =
+        (0..1_000).filter(|seed| backoff.delay(9, Span::ZERO, draw(*seed, 0)) == 1_000 * MS);
     assert!((450..550).contains(&at_cap.count()));
 }
 
@@ -117,9 +121,9 @@ fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
     let backoff = Backoff::exponential(ms(100), ms(2_000));
     for k in 1..=6 {
         let (top, n) = (backoff.ceiling(k), 20_000);
-        let draws: Vec<_> = (0..n).map(|seed| backoff.delay(k, 0, seed)).collect();
-        let error = top as f64 / (12.0 * n as f64).sqrt();
-        assert!((mean(&draws) - top as f64 / 2.0).abs() < 4.0 * error, "mean of retry {k}");
+        let draws: Vec<_> = (0..n).map(|seed| backoff.delay(k, Span::ZERO, seed)).collect();
+        let error = top.as_nanos_f64() / (12.0 * n as f64).sqrt();
+        assert!((mean(&draws) - top.as_nanos_f64() / 2.0).abs() < 4.0 * error, "mean of retry {k}");
         let statistic = chi_square(&draws, top);
         assert!(statistic < CHI_SQUARE_LIMIT, "retry {k}: chi-square {statistic}");
     }
@@ -134,12 +138,12 @@ fn an_invalid_backoff_does_not_panic() {
         Backoff::exponential(ms(20), ms(10)).jitter(Jitter::Decorrelated),
         Backoff::exponential(long, long),
         Backoff::exponential(ms(10), long).factor(f64::NAN),
-        Backoff::linear(long, ms(1)).jitter(Jitter::Added(u64::MAX)).clipped(),
+        Backoff::linear(long, ms(1)).jitter(Jitter::Added(Span::MAX)).clipped(),
     ] {
         for k in [0, 1, 7, u32::MAX] {
-            let Range { lo, hi } = backoff.range(k, u64::MAX);
+            let Range { lo, hi } = backoff.range(k, Span::MAX);
             assert!(lo <= hi);
-            backoff.delay(k, u64::MAX, u64::MAX);
+            backoff.delay(k, Span::MAX, u64::MAX);
         }
     }
 }
@@ -162,23 +166,23 @@ fn an_attempt_ends_at_its_timeout_or_at_the_deadline() {
     let plain = Backoff::constant(ms(100)).jitter(Jitter::None);
     let timed = |p: redial_core::Draft| p.attempt_timeout(ms(400)).deadline(ms(1_000));
     let mut lab = Lab::new(policy(|p| timed(p).backoff(plain)));
-    lab.attempt_takes = Nanos::MAX / 2;
+    lab.attempt_takes = Span::MAX / 2;
     let trace = lab.failing(Class::Timeout);
     assert_eq!((trace.attempts, trace.elapsed), (2, 900 * MS));
     assert_eq!(trace.end, Err(Stop::Deadline));
 
     let lab = Lab::new(policy(timed));
     let (mut call, late) = (lab.start(), lab.now + 700 * MS);
-    assert_eq!(call.admit(&lab.cx(), late).unwrap().expires, lab.now + 1_000 * MS);
+    assert_eq!(call.admit(&lab.cx(), late).unwrap().expires, (lab.now + 1_000 * MS).into());
 }
 
 #[test]
 fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
     let latency = Latency::new(0.5);
-    assert_eq!(latency.quantile(), u64::MAX, "too early to say");
+    assert_eq!(latency.quantile(), None, "too early to say");
     let take = |n: u32, ms: u64| {
         (0..n).for_each(|_| latency.record(ms * MS));
-        latency.quantile() / MS
+        latency.quantile().unwrap() / MS
     };
     assert!((100..=113).contains(&take(4_000, 100)));
     assert!(take(400, 1) >= 100, "a few quick ones do not outvote the past");
@@ -188,10 +192,10 @@ fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
 #[test]
 fn a_hedge_is_due_after_a_multiple_of_a_fixed_or_of_the_usual_time() {
     let guards = |rule: HedgeRule| Guards::new(&policy(|p| p.hedge(rule)), 1, 0);
-    assert_eq!(Guards::new(&policy(|p| p), 1, 0).hedge_at(SECOND, NEVER), NEVER);
+    assert_eq!(Guards::new(&policy(|p| p), 1, 0).hedge_at(at(SECOND), Deadline::NONE), None);
     assert_eq!(
-        guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_at(SECOND, NEVER),
-        SECOND + 300 * MS
+        guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_at(at(SECOND), Deadline::NONE),
+        Some(at(SECOND + 300 * MS))
     );
     let learnt = guards(HedgeRule::quantile(0.95).multiple(2.0));
     let usual = Latency::new(0.95);
@@ -199,11 +203,17 @@ fn a_hedge_is_due_after_a_multiple_of_a_fixed_or_of_the_usual_time() {
         learnt.record_latency(taken * MS);
         usual.record(taken * MS);
     }
-    assert_eq!(learnt.hedge_at(SECOND, NEVER), NEVER, "31 latencies are too few");
+    assert_eq!(learnt.hedge_at(at(SECOND), Deadline::NONE), None, "31 latencies are too few");
     learnt.record_latency(32 * MS);
     usual.record(32 * MS);
-    assert_eq!(learnt.hedge_at(SECOND, NEVER), SECOND + 2 * usual.quantile());
-    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_at(0, NEVER)));
+    assert_eq!(
+        learnt.hedge_at(at(SECOND), Deadline::NONE),
+        Some(at(SECOND + usual.quantile().unwrap() * 2))
+    );
+    assert!(
+        (60 * MS..=72 * MS)
+            .contains(&(learnt.hedge_at(Time::ZERO, Deadline::NONE).unwrap() - Time::ZERO))
+    );
 }
 
 pub(crate) fn any_backoff() -> impl Strategy<Value = Backoff> {
@@ -214,7 +224,7 @@ pub(crate) fn any_backoff() -> impl Strategy<Value = Backoff> {
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
         (0.0..=1.0).prop_map(Jitter::Normal),
-        (1..=1_000 * MS).prop_map(Jitter::Added),
+        spans(NS..1_001 * MS).prop_map(Jitter::Added),
     ];
     let growth = prop_oneof![Just(None), Just(Some(2.0)), (1.0..=20.0).prop_map(Some)];
     (1..1_000_u64, 1_000..100_000_u64, growth, jitter, any::<bool>()).prop_map(
@@ -236,11 +246,11 @@ proptest! {
         seed in any::<u64>(),
         attempts in 1..40_u32,
         deadline in 1..200_000_u64,
-        took in 0..3_000 * MS,
+        took in spans(Span::ZERO..3_000 * MS),
     ) {
         let mut lab = Lab::new(policy(|p| p.backoff(backoff).attempts(attempts).deadline(ms(deadline))));
         (lab.seed, lab.attempt_takes) = (seed % u64::MAX, took);
-        let cap = backoff.ceiling(u32::MAX).max(backoff.range(u32::MAX, 0).hi.min(100_000 * MS));
+        let cap = backoff.ceiling(u32::MAX).max(backoff.range(u32::MAX, Span::ZERO).hi.min(100_000 * MS));
         let trace = lab.failing(Class::Timeout);
         prop_assert!(trace.waits.iter().all(|wait| *wait <= cap));
         prop_assert!(trace.elapsed <= deadline * MS);
@@ -249,7 +259,7 @@ proptest! {
 
     #[test]
     fn a_draw_lies_in_its_range_and_depends_on_nothing_else(
-        backoff in any_backoff(), k in 1..100_u32, previous in 0..1_000 * SECOND, seed in any::<u64>(),
+        backoff in any_backoff(), k in 1..100_u32, previous in spans(Span::ZERO..1_000 * SECOND), seed in any::<u64>(),
     ) {
         let Range { lo, hi } = backoff.range(k, previous);
         let delay = backoff.delay(k, previous, seed);

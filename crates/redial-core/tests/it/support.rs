@@ -1,16 +1,30 @@
 //! A lab with one policy, its guards and a manual clock.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use proptest::strategy::Strategy;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{
-    Call, Context, Draft, Event, NEVER, Nanos, Observer, Policy, Preset, Request, Stop, Verdict,
+    Call, Context, Deadline, Draft, Event, Observer, Policy, Preset, Request, Span, Stop, Time,
+    Verdict,
 };
 
-pub(crate) const MS: Nanos = 1_000_000;
-pub(crate) const SECOND: Nanos = 1_000 * MS;
+pub(crate) const NS: Span = Span::from_nanos(1);
+pub(crate) const MS: Span = Span::MILLISECOND;
+pub(crate) const SECOND: Span = Span::SECOND;
+
+/// The time so long after the zero point.
+pub(crate) const fn at(since_zero: Span) -> Time {
+    Time::at(since_zero)
+}
+
+/// Any length in this range.
+pub(crate) fn spans(range: Range<Span>) -> impl Strategy<Value = Span> {
+    (range.start.as_nanos()..range.end.as_nanos()).prop_map(Span::from_nanos)
+}
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -29,9 +43,9 @@ pub(crate) struct Lab {
     pub(crate) policy: Policy,
     pub(crate) guards: Guards,
     pub(crate) request: Request,
-    pub(crate) now: Nanos,
+    pub(crate) now: Time,
     pub(crate) seed: u64,
-    pub(crate) attempt_takes: Nanos,
+    pub(crate) attempt_takes: Span,
     pub(crate) events: Log,
 }
 
@@ -54,9 +68,9 @@ impl Log {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trace {
     pub(crate) attempts: u32,
-    pub(crate) waits: Vec<Nanos>,
+    pub(crate) waits: Vec<Span>,
     pub(crate) end: Result<(), Stop>,
-    pub(crate) elapsed: Nanos,
+    pub(crate) elapsed: Span,
 }
 
 impl Lab {
@@ -64,7 +78,7 @@ impl Lab {
     pub(crate) fn new(policy: Policy) -> Self {
         let guards = Guards::new(&policy, 1, 7);
         let request = Request { safety: Safety::Idempotent, ..Request::default() };
-        let (now, seed, attempt_takes) = (1_000 * SECOND, 1, 0);
+        let (now, seed, attempt_takes) = (at(1_000 * SECOND), 1, Span::ZERO);
         Self { policy, guards, request, now, seed, attempt_takes, events: Log::default() }
     }
 
@@ -74,7 +88,7 @@ impl Lab {
     }
 
     pub(crate) fn start(&self) -> Call {
-        Call::new(&self.policy, self.now, NEVER)
+        Call::new(&self.policy, self.now, Deadline::NONE)
     }
 
     /// Makes one call. The last outcome is repeated for ever.
@@ -87,7 +101,8 @@ impl Lab {
                 Ok(permit) => permit,
                 Err(stop) => break Err(stop),
             };
-            self.now = permit.expires.min(self.now + self.attempt_takes);
+            let answered = self.now + self.attempt_takes;
+            self.now = permit.expires.min(answered.into()).time().unwrap();
             let outcome = outcomes.next().unwrap();
             match call.settle(&self.cx(), permit, outcome, self.now, || self.seed) {
                 Verdict::Done => break Ok(()),
@@ -113,10 +128,11 @@ impl Lab {
 }
 
 /// The chi-square statistic of `values` against the uniform distribution over 20 equal bins of [0, top].
-pub(crate) fn chi_square(values: &[Nanos], top: Nanos) -> f64 {
+pub(crate) fn chi_square(values: &[Span], top: Span) -> f64 {
     let mut bins = [0_f64; 20];
     for value in values {
-        bins[(u128::from(*value) * 20 / (u128::from(top) + 1)) as usize] += 1.0;
+        let (value, top) = (u128::from(value.as_nanos()), u128::from(top.as_nanos()));
+        bins[(value * 20 / (top + 1)) as usize] += 1.0;
     }
     let expected = values.len() as f64 / 20.0;
     bins.iter().map(|bin| (bin - expected).powi(2) / expected).sum()
@@ -125,6 +141,6 @@ pub(crate) fn chi_square(values: &[Nanos], top: Nanos) -> f64 {
 /// The value that a chi-square statistic of 19 degrees of freedom exceeds once in a thousand times.
 pub(crate) const CHI_SQUARE_LIMIT: f64 = 43.82;
 
-pub(crate) fn mean(values: &[Nanos]) -> f64 {
-    values.iter().map(|value| *value as f64).sum::<f64>() / values.len() as f64
+pub(crate) fn mean(values: &[Span]) -> f64 {
+    values.iter().map(|value| value.as_nanos_f64()).sum::<f64>() / values.len() as f64
 }

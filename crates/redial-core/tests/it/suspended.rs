@@ -4,12 +4,12 @@ use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Hint, Jitter};
-use redial_core::{Call, Event, NEVER, Nanos, Progress, Rate, Stop, Suspended};
+use redial_core::{Call, Deadline, Event, Progress, Rate, Stop, Suspended};
 
 use crate::support::{Lab, MS, SECOND, Trace, fail, ms, policy};
 
 /// A call that another process continues after every wait. The last outcome repeats itself for ever.
-fn handed_over(lab: &mut Lab, outcomes: &[Outcome], deadline: Nanos) -> Trace {
+fn handed_over(lab: &mut Lab, outcomes: &[Outcome], deadline: Deadline) -> Trace {
     lab.seed += 1;
     let (started, mut waits, mut progress) = (lab.now, Vec::new(), Progress::default());
     let mut attempts = 0;
@@ -72,7 +72,7 @@ fn a_call_that_is_handed_over_in_every_wait_is_the_same_call() {
                 let want = one.call(outcomes);
                 let deadline = other.now + deadline * MS;
                 let context = format!("{jitter:?}, {attempts}, {outcomes:?}");
-                assert_eq!(handed_over(&mut other, outcomes, deadline), want, "{context}");
+                assert_eq!(handed_over(&mut other, outcomes, deadline.into()), want, "{context}");
             }
         }
     }
@@ -102,7 +102,7 @@ fn guards_do_not_change_the_schedule_of_a_suspended_call() {
             let seen = lab.events.take();
             assert!(!seen.iter().any(|event| refusals.contains(event)), "{seen:?}");
             let Suspended::Wait { until, progress } = free else { continue };
-            let revived = Call::revive(progress, &lab.cx(), NEVER, until);
+            let revived = Call::revive(progress, &lab.cx(), Deadline::NONE, until);
             let admitted = revived.and_then(|mut call| call.admit(&lab.cx(), until).map(drop));
             assert_eq!(admitted, Err(stop));
         }
@@ -120,9 +120,12 @@ fn a_suspended_call_holds_nothing() {
     assert_eq!(lab.balance(), before, "the process that sends the retry pays for it");
 
     while lab.guards.withdraw_up_to(1, Class::Reset, lab.now) == 1 {}
-    assert_eq!(Call::revive(progress, &lab.cx(), NEVER, lab.now).unwrap_err(), Stop::Budget);
+    assert_eq!(
+        Call::revive(progress, &lab.cx(), Deadline::NONE, lab.now).unwrap_err(),
+        Stop::Budget
+    );
     lab.now += 20 * SECOND;
-    let mut call = Call::revive(progress, &lab.cx(), NEVER, lab.now).unwrap();
+    let mut call = Call::revive(progress, &lab.cx(), Deadline::NONE, lab.now).unwrap();
     assert_eq!(call.admit(&lab.cx(), lab.now).unwrap().number, 2);
 }
 
@@ -130,7 +133,7 @@ fn a_suspended_call_holds_nothing() {
 fn a_revived_call_is_in_flight_once() {
     let mut lab = Lab::new(policy(|p| p.budget(Budget::Inflight(InflightBudget::new(0.5, 0)))));
     for _ in 0..3 {
-        handed_over(&mut lab, &[fail(Class::Reset)], NEVER);
+        handed_over(&mut lab, &[fail(Class::Reset)], Deadline::NONE);
     }
     let (mut one, mut other) = (lab.start(), lab.start());
     let _held = (one.admit(&lab.cx(), lab.now).unwrap(), other.admit(&lab.cx(), lab.now).unwrap());
@@ -141,7 +144,7 @@ fn a_revived_call_is_in_flight_once() {
 fn a_deadline_that_has_passed_elsewhere_has_passed() {
     let lab = Lab::new(policy(|p| p));
     let progress = Progress { attempts: 1, step: 1, drawn: MS, poll: false };
-    let mut call = Call::revive(progress, &lab.cx(), lab.now, lab.now).unwrap();
+    let mut call = Call::revive(progress, &lab.cx(), lab.now.into(), lab.now).unwrap();
     assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Deadline);
 }
 
@@ -150,7 +153,7 @@ fn a_call_with_no_attempt_left_is_not_revived() {
     let lab = Lab::new(policy(|p| p.attempts(3)));
     let revive = |attempts| {
         let progress = Progress { attempts, step: attempts, ..Progress::default() };
-        Call::revive(progress, &lab.cx(), NEVER, lab.now).err()
+        Call::revive(progress, &lab.cx(), Deadline::NONE, lab.now).err()
     };
     assert_eq!((revive(2), revive(3)), (None, Some(Stop::Attempts)));
 }
@@ -163,7 +166,7 @@ fn a_poll_is_free_and_a_retry_is_not() {
         Suspended::Wait { progress, .. } => progress,
         other => panic!("{other:?}"),
     };
-    let revive = |progress| Call::revive(progress, &lab.cx(), NEVER, lab.now);
+    let revive = |progress| Call::revive(progress, &lab.cx(), Deadline::NONE, lab.now);
     let retry = suspended(fail(Class::Reset));
     assert_eq!(revive(retry).unwrap_err(), Stop::Budget);
     let poll = suspended(Outcome::NotYet(None));

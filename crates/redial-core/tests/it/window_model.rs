@@ -3,19 +3,19 @@
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::{Nanos, Rate};
+use redial_core::{Rate, Span, Time};
 
-use crate::support::{Lab, MS, SECOND, policy};
+use crate::support::{Lab, MS, NS, SECOND, policy, spans};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Pass(Nanos),
+    Pass(Span),
     Deposit(u64),
     Withdraw(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let pass = prop_oneof![3 => 0..200 * MS, 1 => 0..30 * SECOND];
+    let pass = prop_oneof![3 => spans(Span::ZERO..200 * MS), 1 => spans(Span::ZERO..30 * SECOND)];
     let step = prop_oneof![
         pass.prop_map(Step::Pass),
         (1..50_u64).prop_map(Step::Deposit),
@@ -25,8 +25,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// How much of `history` lies in the last `span`.
-fn recent(history: &[(Nanos, u64)], now: Nanos, span: Nanos) -> u64 {
-    history.iter().filter(|(at, _)| now - at <= span).map(|(_, n)| n).sum()
+fn recent(history: &[(Time, u64)], now: Time, span: Span) -> u64 {
+    history.iter().filter(|(at, _)| now - *at <= span).map(|(_, n)| n).sum()
 }
 
 proptest! {
@@ -36,7 +36,7 @@ proptest! {
         thousandths in 1..=1_000_u64,
         floor in 0..5_u32,
     ) {
-        let (ttl, slice) = (10 * SECOND, 10 * SECOND / 15 + 1);
+        let (ttl, slice) = (10 * SECOND, 10 * SECOND / 15 + NS);
         let ratio = thousandths as f64 / 1_000.0;
         let budget = WindowBudget::ratio(ratio).floor(Rate::per_second(floor));
         let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(budget))));
@@ -64,8 +64,8 @@ proptest! {
                 }
             }
         }
-        let (calls, retries) = (recent(&deposits, lab.now, Nanos::MAX), recent(&withdrawals, lab.now, Nanos::MAX));
-        let seconds = (lab.now - start) as f64 / SECOND as f64 + 10.0;
+        let (calls, retries) = (recent(&deposits, lab.now, Span::MAX), recent(&withdrawals, lab.now, Span::MAX));
+        let seconds = (lab.now - start).as_secs_f64() + 10.0;
         let bound = ratio * calls as f64 + f64::from(floor) * seconds;
         prop_assert!(retries as f64 <= bound + 1e-6, "{} of {} over the whole time", retries, bound);
     }

@@ -6,9 +6,9 @@ use loom::sync::Arc;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::admit::{Guards, StallRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Call, Context, NEVER, Nanos, Policy, Rate, Request, Verdict};
+use redial_core::{Call, Context, Deadline, Policy, Rate, Request, Span, Time, Verdict};
 
-use crate::{SECOND, both, policy};
+use crate::{SECOND, after, at, both, policy};
 
 fn guards(budget: TokenBudget) -> (Policy, Arc<Guards>) {
     let policy = policy(|p| p.budget(Budget::Tokens(budget)));
@@ -27,9 +27,9 @@ fn held(guards: &Guards) -> (u64, u64) {
 fn call(policy: &Policy, guards: &Guards, outcome: Outcome) -> bool {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
-    let mut call = Call::new(policy, 0, NEVER);
-    let first = call.admit(&cx, 0).unwrap();
-    match call.settle(&cx, first, &Failure::new(Class::Reset).into(), 0, || 0) {
+    let mut call = Call::new(policy, Time::ZERO, Deadline::NONE);
+    let first = call.admit(&cx, Time::ZERO).unwrap();
+    match call.settle(&cx, first, &Failure::new(Class::Reset).into(), Time::ZERO, || 0) {
         Verdict::Wait(until) => {
             let retry = call.admit(&cx, until).unwrap();
             call.settle(&cx, retry, &outcome, until, || 0);
@@ -71,10 +71,11 @@ fn a_success_ends_the_bootstrap_for_a_racing_retry_or_after_it() {
     loom::model(|| {
         let shared = guards(TokenBudget::new(20, 2).opening(0).bootstrap(2));
         let succeed = |_: &Policy, guards: &Guards| {
-            guards.passed(0, || 0);
+            guards.passed(Time::ZERO, || Time::ZERO);
             0
         };
-        let charge = |_: &Policy, guards: &Guards| guards.withdraw_up_to(9, Class::Reset, 0);
+        let charge =
+            |_: &Policy, guards: &Guards| guards.withdraw_up_to(9, Class::Reset, Time::ZERO);
         let (_, granted) = two(&shared, succeed, charge);
         assert!(granted <= 1);
         assert_eq!(held(&shared.1), (1, 0), "with {granted}");
@@ -86,11 +87,15 @@ fn the_floor_pays_once() {
     loom::model(|| {
         let floor = Rate::new(1, Duration::from_secs(1));
         let shared = guards(TokenBudget::new(2, 2).opening(0).floor(floor));
-        let charge = |now: Nanos| {
+        let charge = |now: Time| {
             move |_: &Policy, guards: &Guards| guards.withdraw_up_to(1, Class::Reset, now)
         };
-        assert_eq!(two(&shared, charge(0), charge(1)), (0, 0), "both are the first refusal");
-        let (a, b) = two(&shared, charge(SECOND + 1), charge(SECOND + 2));
+        assert_eq!(
+            two(&shared, charge(Time::ZERO), charge(at(Span::from_nanos(1)))),
+            (0, 0),
+            "both are the first refusal"
+        );
+        let (a, b) = two(&shared, charge(after(1)), charge(after(2)));
         assert_eq!(a + b, 1);
     });
 }
@@ -105,14 +110,14 @@ fn a_timeout_is_counted_with_its_silence() {
         let time_out = |policy: &Policy, guards: &Guards| {
             let request = Request::default();
             let cx = Context { policy, guards, observer: None, request };
-            let mut call = Call::new(policy, 9 * SECOND, NEVER);
-            let permit = call.admit(&cx, 9 * SECOND).unwrap();
+            let mut call = Call::new(policy, at(9 * SECOND), Deadline::NONE);
+            let permit = call.admit(&cx, at(9 * SECOND)).unwrap();
             let timeout = Failure::new(Class::Timeout).into();
-            call.settle(&cx, permit, &timeout, 10 * SECOND, || 0);
+            call.settle(&cx, permit, &timeout, at(10 * SECOND), || 0);
             0.0
         };
-        let read = |_: &Policy, guards: &Guards| guards.refusal(11 * SECOND);
+        let read = |_: &Policy, guards: &Guards| guards.refusal(at(10 * SECOND + SECOND / 4));
         let (_, odds) = two(&(policy, guards), time_out, read);
-        assert!(odds == 0.0 || odds == 0.5, "{odds}: silent for two seconds, of a timeout of one");
+        assert!(odds == 0.0 || odds == 0.5, "{odds}: silent for 1.25 timeouts");
     });
 }

@@ -8,6 +8,7 @@ mod earned;
 mod park;
 mod turnstile;
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use loom::sync::Arc;
@@ -15,9 +16,18 @@ use loom::thread;
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, BreakerState, CoolDownRule, Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Call, Context, Draft, NEVER, Nanos, Policy, Preset, Rate, Request};
+use redial_core::{Call, Context, Deadline, Draft, Policy, Preset, Rate, Request, Span, Time};
 
-const SECOND: Nanos = 1_000_000_000;
+const SECOND: Span = Span::SECOND;
+
+const fn at(since_zero: Span) -> Time {
+    Time::at(since_zero)
+}
+
+/// So many nanoseconds after the first second.
+fn after(nanos: u64) -> Time {
+    at(SECOND + Span::from_nanos(nanos))
+}
 
 fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(Preset::Standard01.draft()).build().unwrap()
@@ -39,7 +49,7 @@ fn window(ratio: f64, floor: u32) -> Arc<Guards> {
     Arc::new(Guards::new(&policy(|p| p.budget(budget)), 2, 0))
 }
 
-fn retry(guards: &Guards, stripe: usize, now: Nanos) -> u64 {
+fn retry(guards: &Guards, stripe: usize, now: Time) -> u64 {
     guards.deposit(stripe, 1, now);
     guards.withdraw_up_to(1, Class::Timeout, now)
 }
@@ -49,12 +59,12 @@ fn two_threads_do_not_spend_one_token() {
     loom::model(|| {
         let guards = window(0.5, 0);
         let shared = Arc::clone(&guards);
-        let (a, b) = both(move || retry(&shared, 0, 0), {
+        let (a, b) = both(move || retry(&shared, 0, Time::ZERO), {
             let guards = Arc::clone(&guards);
-            move || retry(&guards, 1, 0)
+            move || retry(&guards, 1, Time::ZERO)
         });
         assert!(a + b <= 1);
-        assert_eq!(a + b + guards.balance(0).unwrap(), 1, "and none is lost");
+        assert_eq!(a + b + guards.balance(Time::ZERO).unwrap(), 1, "and none is lost");
     });
 }
 
@@ -63,12 +73,12 @@ fn a_new_slice_hands_out_nothing_twice() {
     loom::model(|| {
         // A slice is a second here, and the window reaches back one slice.
         let guards = window(1.0, 0);
-        guards.deposit(0, 2, 0);
-        assert_eq!(guards.withdraw_up_to(1, Class::Timeout, 0), 1);
+        guards.deposit(0, 2, Time::ZERO);
+        assert_eq!(guards.withdraw_up_to(1, Class::Timeout, Time::ZERO), 1);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (a, b) = both(
-            move || one.withdraw_up_to(2, Class::Timeout, SECOND),
-            move || two.withdraw_up_to(2, Class::Timeout, SECOND - 1),
+            move || one.withdraw_up_to(2, Class::Timeout, after(0)),
+            move || two.withdraw_up_to(2, Class::Timeout, at(SECOND - Span::from_nanos(1))),
         );
         assert_eq!(a + b, 1);
     });
@@ -78,11 +88,11 @@ fn a_new_slice_hands_out_nothing_twice() {
 fn a_reserve_is_not_refilled_by_racing_to_begin_a_slice() {
     loom::model(|| {
         let guards = window(1.0, 1);
-        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, 0), 1);
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, Time::ZERO), 1);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (a, b) = both(
-            move || one.withdraw_up_to(1, Class::Timeout, SECOND),
-            move || retry(&two, 1, SECOND),
+            move || one.withdraw_up_to(1, Class::Timeout, after(0)),
+            move || retry(&two, 1, after(0)),
         );
         assert!(a + b <= 1, "one deposit in the window, and the reserve is spent");
     });
@@ -92,10 +102,11 @@ fn a_reserve_is_not_refilled_by_racing_to_begin_a_slice() {
 fn what_an_old_slice_bought_is_not_bought_again_in_a_new_one() {
     loom::model(|| {
         let guards = window(1.0, 0);
-        guards.deposit(0, 0, 0);
+        guards.deposit(0, 0, Time::ZERO);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
-        let (bought, _) = both(move || retry(&one, 0, 0), move || two.balance(SECOND).unwrap());
-        let again = guards.withdraw_up_to(9, Class::Timeout, 2 * SECOND);
+        let (bought, _) =
+            both(move || retry(&one, 0, Time::ZERO), move || two.balance(after(0)).unwrap());
+        let again = guards.withdraw_up_to(9, Class::Timeout, at(2 * SECOND));
         assert!(bought + again <= 1, "one deposit, {bought} and {again} retries");
     });
 }
@@ -104,11 +115,11 @@ fn what_an_old_slice_bought_is_not_bought_again_in_a_new_one() {
 fn a_note_is_not_replaced_while_it_is_needed() {
     loom::model(|| {
         let guards = window(1.0, 1);
-        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, SECOND), 1);
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, after(0)), 1);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (granted, _) = both(
-            move || one.withdraw_up_to(1, Class::Timeout, SECOND),
-            move || two.balance(2 * SECOND).unwrap(),
+            move || one.withdraw_up_to(1, Class::Timeout, after(0)),
+            move || two.balance(at(2 * SECOND)).unwrap(),
         );
         assert_eq!(granted, 0, "the reserve is spent in both slices");
     });
@@ -118,13 +129,13 @@ fn a_note_is_not_replaced_while_it_is_needed() {
 fn a_note_that_is_replaced_after_a_long_silence_is_replaced_whole() {
     loom::model(|| {
         let guards = window(1.0, 0);
-        guards.deposit(0, 0, 0);
-        guards.deposit(0, 2, SECOND);
-        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, SECOND), 2);
+        guards.deposit(0, 0, Time::ZERO);
+        guards.deposit(0, 2, after(0));
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, after(0)), 2);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (granted, _) = both(
-            move || one.withdraw_up_to(2, Class::Timeout, SECOND),
-            move || two.balance(4 * SECOND).unwrap(),
+            move || one.withdraw_up_to(2, Class::Timeout, after(0)),
+            move || two.balance(at(4 * SECOND)).unwrap(),
         );
         assert_eq!(granted, 0);
     });
@@ -134,12 +145,12 @@ fn a_note_that_is_replaced_after_a_long_silence_is_replaced_whole() {
 fn deposits_that_race_with_a_new_slice_are_all_counted() {
     loom::model(|| {
         let guards = window(1.0, 0);
-        guards.deposit(0, 1, 0);
+        guards.deposit(0, 1, Time::ZERO);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
-        both(move || one.deposit(0, 1, SECOND), move || two.deposit(1, 1, SECOND));
-        assert_eq!(guards.balance(SECOND), Some(3));
-        assert_eq!(guards.balance(2 * SECOND), Some(2), "deposits of the new slice stay");
-        assert_eq!(guards.balance(3 * SECOND), Some(0));
+        both(move || one.deposit(0, 1, after(0)), move || two.deposit(1, 1, after(0)));
+        assert_eq!(guards.balance(after(0)), Some(3));
+        assert_eq!(guards.balance(at(2 * SECOND)), Some(2), "deposits of the new slice stay");
+        assert_eq!(guards.balance(at(3 * SECOND)), Some(0));
     });
 }
 
@@ -152,23 +163,23 @@ fn buckets_and_limits_are_not_overdrawn() {
             0,
         ));
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
-        let take = |guards: Arc<Guards>| move || guards.withdraw_up_to(1, Class::Reset, 0);
+        let take = |guards: Arc<Guards>| move || guards.withdraw_up_to(1, Class::Reset, Time::ZERO);
         let (a, b) = both(take(one), take(two));
         assert_eq!(a + b, 1);
     });
     loom::model(|| {
         let limit = Arc::new(RateLimit::new(&RateRule::new(Rate::per_second(1), 1)));
         let (one, two) = (Arc::clone(&limit), Arc::clone(&limit));
-        let (a, b) = both(move || one.take(SECOND).is_ok(), move || two.take(SECOND).is_ok());
+        let (a, b) = both(move || one.take(after(0)).is_ok(), move || two.take(after(0)).is_ok());
         assert!(a ^ b);
     });
 }
 
 /// Makes one attempt that ends with `outcome`, or is abandoned. Returns whether it was admitted.
-fn attempt(policy: &Policy, guards: &Guards, outcome: Option<Outcome>, now: Nanos) -> bool {
+fn attempt(policy: &Policy, guards: &Guards, outcome: Option<Outcome>, now: Time) -> bool {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
-    let mut call = Call::new(policy, now, NEVER);
+    let mut call = Call::new(policy, now, Deadline::NONE);
     let Ok(permit) = call.admit(&cx, now) else { return false };
     match outcome {
         Some(outcome) => {
@@ -185,7 +196,7 @@ fn open_breaker() -> (Policy, Arc<Guards>) {
     let policy = policy(|p| p.attempts(1).budget(Budget::None).breaker(rule));
     let guards = Arc::new(Guards::new(&policy, 1, 0));
     let bad = Failure::new(Class::Reset).into();
-    assert!(attempt(&policy, &guards, Some(bad), 0));
+    assert!(attempt(&policy, &guards, Some(bad), Time::ZERO));
     (policy, guards)
 }
 
@@ -197,7 +208,7 @@ fn one_probe_is_one_probe() {
             move || {
                 let request = Request::default();
                 let cx = Context { policy: &policy, guards: &guards, observer: None, request };
-                Call::new(&policy, SECOND, NEVER).admit(&cx, SECOND).is_ok()
+                Call::new(&policy, after(0), Deadline::NONE).admit(&cx, after(0)).is_ok()
             }
         };
         let (a, b) =
@@ -214,10 +225,10 @@ fn an_abandoned_probe_is_never_lost() {
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (first, second) = (policy.clone(), policy.clone());
         both(
-            move || attempt(&first, &one, None, SECOND),
-            move || attempt(&second, &two, None, SECOND),
+            move || attempt(&first, &one, None, after(0)),
+            move || attempt(&second, &two, None, after(0)),
         );
-        assert!(attempt(&policy, &guards, Some(Outcome::Success), SECOND));
+        assert!(attempt(&policy, &guards, Some(Outcome::Success), after(0)));
         assert_eq!(guards.breaker(), BreakerState::Closed);
     });
 }
@@ -229,7 +240,7 @@ fn failures_that_race_open_the_breaker_once() {
         let policy = policy(|p| p.attempts(1).budget(Budget::None).breaker(rule));
         let guards = Arc::new(Guards::new(&policy, 1, 0));
         let bad = |guards: Arc<Guards>, policy: Policy| {
-            move || attempt(&policy, &guards, Some(Failure::new(Class::Reset).into()), 0)
+            move || attempt(&policy, &guards, Some(Failure::new(Class::Reset).into()), Time::ZERO)
         };
         both(bad(Arc::clone(&guards), policy.clone()), bad(Arc::clone(&guards), policy));
         assert_eq!(guards.breaker(), BreakerState::Open);
@@ -241,12 +252,16 @@ fn one_of_two_retries(policy: Policy) {
     let guards = Arc::new(Guards::new(&policy, 1, 0));
     let retry = |guards: Arc<Guards>, policy: Policy| {
         move || {
-            let request = Request { safety: Safety::Idempotent, key: 7, ..Request::default() };
+            let request = Request {
+                safety: Safety::Idempotent,
+                key: NonZeroU64::new(7),
+                ..Request::default()
+            };
             let cx = Context { policy: &policy, guards: &guards, observer: None, request };
-            let mut call = Call::new(&policy, 0, NEVER);
-            let first = call.admit(&cx, 0).unwrap();
-            call.settle(&cx, first, &Failure::new(Class::Reset).into(), 0, || 0);
-            call.admit(&cx, SECOND).is_ok()
+            let mut call = Call::new(&policy, Time::ZERO, Deadline::NONE);
+            let first = call.admit(&cx, Time::ZERO).unwrap();
+            call.settle(&cx, first, &Failure::new(Class::Reset).into(), Time::ZERO, || 0);
+            call.admit(&cx, after(0)).is_ok()
         }
     };
     let (a, b) =
@@ -277,11 +292,11 @@ fn a_breaker_that_closes_has_forgotten_the_past() {
         let cx = |policy: &Policy, guards: &Guards, settle: bool| {
             let request = Request::default();
             let cx = Context { policy, guards, observer: None, request };
-            let mut call = Call::new(policy, SECOND, NEVER);
-            if let Ok(permit) = call.admit(&cx, SECOND)
+            let mut call = Call::new(policy, after(0), Deadline::NONE);
+            if let Ok(permit) = call.admit(&cx, after(0))
                 && settle
             {
-                call.settle(&cx, permit, &Outcome::Success, SECOND, || 0);
+                call.settle(&cx, permit, &Outcome::Success, after(0), || 0);
             }
         };
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
@@ -301,18 +316,18 @@ fn racing_refunds_are_all_counted() {
         let waiting = |guards: &Guards| {
             let request = Request { safety: Safety::Idempotent, ..Request::default() };
             let cx = Context { policy: &policy, guards, observer: None, request };
-            let mut call = Call::new(&policy, 0, NEVER);
-            let permit = call.admit(&cx, 0).unwrap();
-            call.settle(&cx, permit, &Failure::new(Class::Reset).into(), 0, || 0);
+            let mut call = Call::new(&policy, Time::ZERO, Deadline::NONE);
+            let permit = call.admit(&cx, Time::ZERO).unwrap();
+            call.settle(&cx, permit, &Failure::new(Class::Reset).into(), Time::ZERO, || 0);
             call
         };
         let calls = [waiting(&guards), waiting(&guards)];
-        assert_eq!(guards.balance(0), Some(2));
+        assert_eq!(guards.balance(Time::ZERO), Some(2));
         let cancel = |guards: Arc<Guards>, policy: Policy, mut call: Call| {
             move || {
                 let request = Request::default();
                 let cx = Context { policy: &policy, guards: &guards, observer: None, request };
-                call.cancel(&cx, 0);
+                call.cancel(&cx, Time::ZERO);
             }
         };
         let [a, b] = calls;
@@ -320,7 +335,7 @@ fn racing_refunds_are_all_counted() {
             cancel(Arc::clone(&guards), policy.clone(), a),
             cancel(Arc::clone(&guards), policy.clone(), b),
         );
-        assert_eq!(guards.balance(0), Some(4));
+        assert_eq!(guards.balance(Time::ZERO), Some(4));
     });
 }
 
@@ -328,7 +343,7 @@ fn leased(tokens: u32) -> Arc<Guards> {
     let budget = Budget::Window(WindowBudget::ratio(0.1).ttl(Duration::from_secs(10)));
     let policy = policy(|p| p.budget(budget));
     let guards = Guards::leased(&policy, 1, 0, std::task::Waker::noop().clone()).unwrap();
-    guards.lease().unwrap().add(tokens, SECOND, 0);
+    guards.lease().unwrap().add(tokens, after(0), Time::ZERO);
     Arc::new(guards)
 }
 
@@ -337,7 +352,7 @@ fn two_threads_do_not_spend_one_leased_token() {
     loom::model(|| {
         let guards = leased(1);
         let shared = Arc::clone(&guards);
-        let take = |guards: &Guards| guards.withdraw_up_to(1, Class::Timeout, 0);
+        let take = |guards: &Guards| guards.withdraw_up_to(1, Class::Timeout, Time::ZERO);
         let (a, b) = both(move || take(&shared), {
             let guards = Arc::clone(&guards);
             move || take(&guards)
@@ -352,13 +367,13 @@ fn a_lease_that_grows_while_it_is_spent_loses_nothing() {
     loom::model(|| {
         let guards = leased(1);
         let shared = Arc::clone(&guards);
-        let (taken, _) = both(move || shared.withdraw_up_to(2, Class::Timeout, 0), {
+        let (taken, _) = both(move || shared.withdraw_up_to(2, Class::Timeout, Time::ZERO), {
             let guards = Arc::clone(&guards);
             move || {
-                guards.lease().unwrap().add(1, SECOND, 0);
+                guards.lease().unwrap().add(1, after(0), Time::ZERO);
                 0
             }
         });
-        assert_eq!(taken + guards.lease().unwrap().held(0), 2);
+        assert_eq!(taken + guards.lease().unwrap().held(Time::ZERO), 2);
     });
 }

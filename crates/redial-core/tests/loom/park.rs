@@ -7,9 +7,9 @@ use loom::sync::Arc;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::admit::{Guards, ParkRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Call, Context, NEVER, Policy, Request, Turn};
+use redial_core::{Call, Context, Deadline, Policy, Request, Turn};
 
-use crate::{SECOND, both, policy};
+use crate::{after, both, policy};
 
 /// Counts wakes. It is not part of the model: a model that waited for it could not tell a missed wake from a late one.
 #[derive(Default)]
@@ -48,17 +48,17 @@ impl Site {
 
     /// A call whose first attempt has failed.
     fn fail(&self) -> Call {
-        let mut call = Call::new(&self.0, SECOND, NEVER);
-        let permit = call.admit(&self.cx(), SECOND).unwrap();
+        let mut call = Call::new(&self.0, after(0), Deadline::NONE);
+        let permit = call.admit(&self.cx(), after(0)).unwrap();
         let reset = Failure::new(Class::Reset).into();
-        call.settle(&self.cx(), permit, &reset, SECOND + 1, || 0);
+        call.settle(&self.cx(), permit, &reset, after(1), || 0);
         call
     }
 
     fn succeed(&self) {
-        let mut call = Call::new(&self.0, SECOND + 10, NEVER);
-        let permit = call.admit(&self.cx(), SECOND + 10).unwrap();
-        call.settle(&self.cx(), permit, &Outcome::Success, SECOND + 20, || 0);
+        let mut call = Call::new(&self.0, after(10), Deadline::NONE);
+        let permit = call.admit(&self.cx(), after(10)).unwrap();
+        call.settle(&self.cx(), permit, &Outcome::Success, after(20), || 0);
     }
 }
 
@@ -79,16 +79,16 @@ fn a_cancelled_call_leaves_and_the_next_is_woken_or_released() {
     model(|| {
         let site = Site::new(9);
         let (mut first, mut second) = (site.fail(), site.fail());
-        assert!(matches!(first.unpark(&site.cx(), Waker::noop(), SECOND + 2), Turn::Wait(_)));
+        assert!(matches!(first.unpark(&site.cx(), Waker::noop(), after(2)), Turn::Wait(_)));
         let (a, b) = (site.clone(), site.clone());
         let count = std::sync::Arc::new(Count::default());
         let waker = Waker::from(std::sync::Arc::clone(&count));
         let cancel = move || {
-            first.cancel(&a.cx(), SECOND + 3);
+            first.cancel(&a.cx(), after(3));
             None
         };
         let ask = move || {
-            let turn = second.unpark(&b.cx(), &waker, SECOND + 3);
+            let turn = second.unpark(&b.cx(), &waker, after(3));
             Some((second, turn))
         };
         let (_, asked) = both(cancel, ask);
@@ -97,7 +97,7 @@ fn a_cancelled_call_leaves_and_the_next_is_woken_or_released() {
         // It is the first now: it was woken, or it had seen so itself, and has a timer of its own.
         let has_timer = matches!(turn, Turn::Wait(until) if until < second.deadline());
         assert!(has_timer || count.0.load(Ordering::SeqCst) > 0, "{turn:?}");
-        second.cancel(&site.cx(), SECOND + 4);
+        second.cancel(&site.cx(), after(4));
         assert_eq!(site.1.parked(), 0);
     });
 }
@@ -115,17 +115,17 @@ fn a_success_releases_the_first_in_line_or_wakes_it() {
             None
         };
         let ask = move || {
-            let turn = call.unpark(&b.cx(), &waker, SECOND + 21);
+            let turn = call.unpark(&b.cx(), &waker, after(21));
             Some((call, turn))
         };
         let (_, asked) = both(succeed, ask);
         let (mut call, turn) = asked.unwrap();
         if turn != Turn::Go {
             assert!(count.0.load(Ordering::SeqCst) > 0, "{turn:?}: a missed wake");
-            let again = call.unpark(&site.cx(), Waker::noop(), SECOND + 22);
+            let again = call.unpark(&site.cx(), Waker::noop(), after(22));
             assert_eq!(again, Turn::Go);
         }
         assert_eq!(site.1.parked(), 0);
-        call.cancel(&site.cx(), SECOND + 23);
+        call.cancel(&site.cx(), after(23));
     });
 }

@@ -1,15 +1,17 @@
 //! The schedule behind the server, in virtual time.
 
 use proptest::prelude::*;
-use redial_live::{Answer, Backend, Setting};
+use redial_live::{Backend, BackendAnswer, LiveScenario};
 use redial_sim::open_loop::OpenLoop;
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, exact};
 
-use crate::MS;
+use redial_core::{Span, Time};
+
+use crate::{MS, at};
 
 /// Two servers of 10 ms, and a queue of three.
-fn setting(sets: &[&str]) -> Setting {
+fn setting(sets: &[&str]) -> LiveScenario {
     let few = ["backend.servers=2", "backend.service=10ms", "backend.queue=3", "duration=1h"];
     crate::setting(&[&few, sets].concat())
 }
@@ -17,9 +19,9 @@ fn setting(sets: &[&str]) -> Setting {
 #[test]
 fn servers_then_the_queue_then_refusal() {
     let mut backend = Backend::new(&setting(&[]));
-    let mut arrive = |ms: u64| match backend.arrive(ms * MS) {
-        Answer::DoneAt(at) => Some(at / MS),
-        Answer::Refused => None,
+    let mut arrive = |ms: u64| match backend.arrive(at(ms)) {
+        BackendAnswer::DoneAt(done) => Some(done.since_zero() / MS),
+        BackendAnswer::Refused => None,
     };
     let at_once: Vec<_> = (0..6).map(|_| arrive(0)).collect();
     assert_eq!(at_once, [Some(10), Some(10), Some(20), Some(20), Some(30), None]);
@@ -31,34 +33,34 @@ fn servers_then_the_queue_then_refusal() {
 #[test]
 fn without_a_queue_only_places_count() {
     let mut backend = Backend::new(&setting(&["backend.queue=0"]));
-    let answers: Vec<_> = [0, 0, 0, 10].map(|ms| backend.arrive(ms * MS)).into();
-    let done = |ms: u64| Answer::DoneAt(ms * MS);
-    assert_eq!(answers, [done(10), done(10), Answer::Refused, done(20)]);
+    let answers: Vec<_> = [0, 0, 0, 10].map(|ms| backend.arrive(at(ms))).into();
+    let done = |ms: u64| BackendAnswer::DoneAt(at(ms));
+    assert_eq!(answers, [done(10), done(10), BackendAnswer::Refused, done(20)]);
 }
 
 #[test]
 fn without_a_server_limit_every_request_is_served_at_once() {
     let text = crate::CALM.replace("servers = 8, ", "").replace(", queue = 200", "");
     let scenario = Scenario::read(&text, &[]).unwrap();
-    let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
-    assert!((0..10_000).all(|_| backend.arrive(7 * MS) == Answer::DoneAt(15 * MS)));
+    let mut backend = Backend::new(&LiveScenario::of(&scenario).unwrap());
+    assert!((0..10_000).all(|_| backend.arrive(at(7)) == BackendAnswer::DoneAt(at(15))));
 }
 
 #[test]
 fn an_outage_refuses_new_requests_and_finishes_started_ones() {
     let mut backend = Backend::new(&setting(&["outage.start=5ms", "outage.duration=20ms"]));
-    assert_eq!(backend.arrive(4 * MS), Answer::DoneAt(14 * MS));
+    assert_eq!(backend.arrive(at(4)), BackendAnswer::DoneAt(at(14)));
     for ms in 5..25 {
-        assert_eq!(backend.arrive(ms * MS), Answer::Refused, "at {ms} ms");
+        assert_eq!(backend.arrive(at(ms)), BackendAnswer::Refused, "at {ms} ms");
     }
-    assert_eq!(backend.arrive(25 * MS), Answer::DoneAt(35 * MS));
+    assert_eq!(backend.arrive(at(25)), BackendAnswer::DoneAt(at(35)));
 }
 
 fn done_at(sets: &[&str], arrivals: &[u64]) -> Vec<u64> {
     let mut backend = Backend::new(&setting(sets));
-    let done = arrivals.iter().map(|ms| match backend.arrive(ms * MS) {
-        Answer::DoneAt(at) => at / MS,
-        Answer::Refused => panic!("refused at {ms} ms"),
+    let done = arrivals.iter().map(|ms| match backend.arrive(at(*ms)) {
+        BackendAnswer::DoneAt(done) => done.since_zero() / MS,
+        BackendAnswer::Refused => panic!("refused at {ms} ms"),
     });
     done.collect()
 }
@@ -97,14 +99,16 @@ fn the_simulator_serves_as_many_requests_in_every_window() {
     "#;
     let scenario = Scenario::read(text, &[]).unwrap();
     let simulated = exact::run(&scenario, &Subject::no_retry(), 1, &Watch::default()).series.served;
-    let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
+    let mut backend = Backend::new(&LiveScenario::of(&scenario).unwrap());
     let mut arrivals = OpenLoop::new(&scenario, 1);
     let mut served = vec![0.0; simulated.len()];
-    let (mut now, mut refused) = (arrivals.next(0), 0);
-    while now < scenario.duration {
+    let (mut now, mut refused) = (arrivals.next(Time::ZERO), 0);
+    while now < scenario.end() {
         match backend.arrive(now) {
-            Answer::DoneAt(at) => served[(at / scenario.window) as usize] += 1.0,
-            Answer::Refused => refused += 1,
+            BackendAnswer::DoneAt(at) => {
+                served[(at.since_zero() / scenario.window) as usize] += 1.0;
+            }
+            BackendAnswer::Refused => refused += 1,
         }
         now = arrivals.next(now);
     }
@@ -119,7 +123,8 @@ fn a_brownout_refuses_its_share() {
         let sets = ["brownout.start=0s", "brownout.duration=1h", &share_set];
         let mut backend = Backend::new(&setting(&sets));
         let arrivals = 10_000;
-        let refused = (0..arrivals).filter(|n| backend.arrive(n * 10 * MS) == Answer::Refused);
+        let refused =
+            (0..arrivals).filter(|n| backend.arrive(at(n * 10)) == BackendAnswer::Refused);
         let got = refused.count() as f64 / arrivals as f64;
         // Five standard deviations.
         assert!((got - share).abs() <= 5.0 * (0.25 / arrivals as f64).sqrt(), "{share}: {got}");
@@ -132,20 +137,20 @@ proptest! {
     /// then one per service time.
     #[test]
     fn capacity_is_never_exceeded(
-        gaps in prop::collection::vec(0..5 * MS, 1..300),
+        gaps in prop::collection::vec(0..5_000_000_u64, 1..300),
         servers in 1_u32..6,
         queue in 0_u32..50,
-        window in MS..100 * MS,
+        window in 1_000_000..100_000_000_u64,
     ) {
         let (servers_set, queue_set) =
             (format!("backend.servers={servers}"), format!("backend.queue={queue}"));
         let setting = setting(&[&servers_set, &queue_set]);
         let mut backend = Backend::new(&setting);
-        let mut now = 0;
+        let (mut now, window) = (Time::ZERO, Span::from_nanos(window));
         let mut done = Vec::new();
         for gap in gaps {
-            now += gap;
-            if let Answer::DoneAt(at) = backend.arrive(now) {
+            now += Span::from_nanos(gap);
+            if let BackendAnswer::DoneAt(at) = backend.arrive(now) {
                 prop_assert!(at >= now + 10 * MS);
                 done.push(at);
             }
@@ -153,7 +158,7 @@ proptest! {
         prop_assert!(done.is_sorted(), "requests end in order");
         let most = u64::from(servers) * (window / (10 * MS) + 1);
         for (first, start) in done.iter().enumerate() {
-            let within = done[first..].iter().take_while(|at| **at < start + window).count();
+            let within = done[first..].iter().take_while(|at| **at < *start + window).count();
             prop_assert!(within as u64 <= most, "{within} of {most}");
         }
     }
@@ -164,7 +169,7 @@ fn the_same_seed_gives_the_same_work() {
     let of = |seed| {
         let drawn = setting(&["backend.service={ exponential = '10ms' }"]);
         let mut backend = Backend::new(&drawn.seed(seed));
-        (0..100).map(|n| backend.arrive(n * 7 * MS)).collect::<Vec<_>>()
+        (0..100).map(|n| backend.arrive(at(n * 7))).collect::<Vec<_>>()
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));

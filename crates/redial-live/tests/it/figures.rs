@@ -1,10 +1,10 @@
 //! A measured run has figures by the same rules as simulated ones.
 
-use redial_live::{Live, Once, Refusal, run};
+use redial_live::{Inconclusive, LiveRun, Once, run};
 
 use crate::setting;
 
-fn down_for_a_third() -> Live {
+fn down_for_a_third() -> LiveRun {
     run(setting(&["window=100ms", "outage.start=100ms", "outage.duration=100ms"]), |_| Once)
         .unwrap()
 }
@@ -16,7 +16,7 @@ fn figures_are_those_of_what_was_recorded() {
     let figures = match live.figures() {
         Ok(figures) => figures,
         // A slow machine does not invalidate the rules.
-        Err(Refusal::Late(late)) => return assert!(live.lag().judge() == Err(late)),
+        Err(Inconclusive::Late(late)) => return assert!(live.lag().judge() == Err(late)),
         Err(refusal) => panic!("{refusal}"),
     };
     let succeeded = log.ended.iter().filter(|ended| ended.succeeded).count();

@@ -1,18 +1,18 @@
 use redial_live::{Lag, Late};
 
-use crate::MS;
+use crate::{MS, at};
 
 /// 99 wake-ups on time in each of ten seconds, and some that are `late_ms` late in the fifth.
 fn judged(late: u32, late_ms: u64) -> Result<(), Late> {
     let lag = Lag::default();
     for second in 0..10 {
         for n in 0..99 {
-            let wanted = second * 1_000 * MS + n * MS;
+            let wanted = at(second * 1_000 + n);
             lag.woke(wanted, wanted + MS);
         }
     }
     for _ in 0..late {
-        lag.woke(4_500 * MS, (4_500 + 1 + late_ms) * MS);
+        lag.woke(at(4_500), at(4_500 + 1 + late_ms));
     }
     lag.judge()
 }
@@ -36,6 +36,6 @@ fn one_second_that_lags_is_enough() {
 #[test]
 fn a_standstill_of_many_seconds_is_counted() {
     let lag = Lag::default();
-    lag.woke(0, 3_600_000 * MS);
+    lag.woke(at(0), at(3_600_000));
     assert!(lag.judge().is_err());
 }

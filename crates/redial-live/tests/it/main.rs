@@ -10,11 +10,16 @@ mod lag;
 mod setting;
 mod traffic;
 
-use redial_live::{Error, Setting};
+use redial_core::{Span, Time};
+use redial_live::{Error, LiveScenario};
 use redial_sim::Scenario;
 use redial_sim::scenario::Set;
 
-const MS: u64 = 1_000_000;
+const MS: Span = Span::MILLISECOND;
+
+fn at(ms: u64) -> Time {
+    Time::at(ms * MS)
+}
 
 /// A few callers that call often, for 300 ms.
 const CALM: &str = r#"
@@ -30,11 +35,11 @@ fn scenario(sets: &[&str]) -> Scenario {
     Scenario::read(CALM, &sets).unwrap()
 }
 
-fn try_setting(sets: &[&str]) -> Result<Setting, Error> {
-    Setting::of(&scenario(sets))
+fn try_setting(sets: &[&str]) -> Result<LiveScenario, Error> {
+    LiveScenario::of(&scenario(sets))
 }
 
 /// With these parameters set to other values.
-fn setting(sets: &[&str]) -> Setting {
+fn setting(sets: &[&str]) -> LiveScenario {
     try_setting(sets).unwrap()
 }

@@ -11,14 +11,15 @@ use std::time::Duration;
 use redial::Policy;
 use redial::admit::budget::Budget;
 use redial::schedule::Backoff;
-use redial_live::{Caller, Client, Log, Naive, Once, Redial, Setting, run, serve, start};
+use redial_core::Span;
+use redial_live::{Caller, Client, EventLog, LiveScenario, Naive, Once, Redial, run, serve, start};
 use redial_sim::simulate::Watch;
 use redial_sim::{Subject, exact};
 
-use crate::{MS, setting};
+use crate::{MS, at, setting};
 
 /// All requests are refused, always.
-fn down(sets: &[&str]) -> Setting {
+fn down(sets: &[&str]) -> LiveScenario {
     setting(&[&["outage.start=0s", "outage.duration=60s"], sets].concat())
 }
 
@@ -27,12 +28,12 @@ fn three_attempts() -> Policy {
     Policy::draft().attempts(3).backoff(backoff).budget(Budget::None).build().unwrap()
 }
 
-fn with<C: Caller>(setting: Setting, caller: C) -> Log {
+fn with<C: Caller>(setting: LiveScenario, caller: C) -> EventLog {
     let mut caller = Some(caller);
     run(setting, |_| caller.take().unwrap()).unwrap().log().clone()
 }
 
-fn attempts(log: &Log, number: u32) -> usize {
+fn attempts(log: &EventLog, number: u32) -> usize {
     log.attempts.iter().filter(|arrived| arrived.number == number).count()
 }
 
@@ -90,8 +91,8 @@ fn a_full_queue_turns_away_and_capacity_is_not_exceeded() {
     let mut served = log.served.clone();
     served.sort_unstable();
     for (before, at) in served.iter().enumerate() {
-        let most = 2 * (at / (20 * MS));
-        assert!((before as u64) < most, "{before} served before {at}");
+        let most = 2 * (at.since_zero() / (20 * MS));
+        assert!((before as u64) < most, "{before} served before {at:?}");
     }
 }
 
@@ -111,7 +112,7 @@ fn the_naive_loop_keeps_its_pause() {
 fn work_continues_after_its_caller_has_given_up() {
     let forever = setting(&["backend.service=50ms", "duration=1h"]).timeout(5 * MS);
     let mut running = start(forever, |_| Once).unwrap();
-    let seen = |log: &Log| !log.served.is_empty() && !log.ended.is_empty();
+    let seen = |log: &EventLog| !log.served.is_empty() && !log.ended.is_empty();
     while !running.record().read(seen) {
         thread::yield_now();
     }
@@ -133,7 +134,7 @@ fn callers_of_another_process_are_counted_by_their_paths() {
             thread::yield_now();
         }
     }
-    serving.record().ended(0, MS, true);
+    serving.record().ended(at(0), at(1), true);
     let log = serving.finish().log().clone();
     let numbers: Vec<u32> = log.attempts.iter().map(|arrived| arrived.number).collect();
     assert_eq!((numbers.as_slice(), log.ended.len()), (&[1, 2, 1][..], 1));
@@ -173,7 +174,7 @@ fn an_open_loop_makes_calls_at_its_rate() {
 
 #[test]
 fn a_call_takes_longer_than_its_work_on_any_machine() {
-    assert!(redial_live::round_trip().unwrap() > 0);
+    assert!(redial_live::round_trip().unwrap() > Span::ZERO);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use redial_core::{Policy, Preset};
 
 use super::fields::{self, Kind};
 use super::print;
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 use crate::suggest::did_you_mean;
 use crate::tree::{Cursor, Entry, Node, Table, Truncated, Value};
 
@@ -13,7 +13,7 @@ use crate::tree::{Cursor, Entry, Node, Table, Truncated, Value};
 pub(super) enum Parent {
     /// The policy with this index in the file.
     Ours(usize),
-    Preset(Preset, Span),
+    Preset(Preset, TextSpan),
 }
 
 /// What the policy at the index `own` extends. Its own name can only refer to a preset.
@@ -43,13 +43,13 @@ pub(super) fn parent<'a>(
 }
 
 /// A preset as a table. All fields have the place at which the preset is named.
-pub(super) fn preset(preset: Preset, span: Span) -> Table {
+pub(super) fn preset(preset: Preset, span: TextSpan) -> Table {
     let mut table = print::policy(&Policy::from(preset));
     move_to(&mut table, span);
     table
 }
 
-fn move_to(table: &mut Table, span: Span) {
+fn move_to(table: &mut Table, span: TextSpan) {
     for entry in table.entries_mut() {
         (entry.key_span, entry.node.span) = (span, span);
         match &mut entry.node.value {
@@ -70,7 +70,7 @@ pub(super) fn merge(under: &mut Table, over: &Table) {
 
 /// Writes out the default hedge and budget if `over` changes a part of them: they are not at the defaults of their own
 /// fields.
-fn complete(under: &mut Table, over: &Table, span: Span) {
+fn complete(under: &mut Table, over: &Table, span: TextSpan) {
     for name in ["hedge", "budget"] {
         let changes = over.get(name).is_some_and(|node| node.table().is_some());
         if changes && under.get(name).is_none() {

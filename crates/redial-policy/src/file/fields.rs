@@ -3,9 +3,9 @@
 
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::HintRule;
-use redial_core::{DurationText, NEVER, Nanos, Policy};
+use redial_core::{Policy, TimeLimit};
 
-use crate::tree::Table;
+use crate::tree::{Node, Table, Value};
 
 /// A field at the top of a policy.
 pub(crate) struct Field {
@@ -34,10 +34,10 @@ pub(super) enum Kind {
 
 static FIELDS: [Field; 19] = [
     Field::new("attempts", |policy| Some(policy.attempts().to_string())).distinctive(),
-    Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_nanos())).distinctive(),
-    Field::new("connect_timeout", |policy| duration(policy.connect_timeout_nanos())),
-    Field::new("deadline", |policy| duration(policy.deadline_nanos())),
-    Field::new("backoff", |policy| duration(policy.backoff().base)).distinctive(),
+    Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_limit())).distinctive(),
+    Field::new("connect_timeout", |policy| duration(policy.connect_timeout_limit())),
+    Field::new("deadline", |policy| duration(policy.deadline_limit())),
+    Field::new("backoff", |policy| Some(policy.backoff().base.to_string())).distinctive(),
     Field::new("hint", hint).kind(Kind::Choice),
     Field::new("hedge", hedge).kind(Kind::Switch),
     Field::new("budget", budget).kind(Kind::Choice),
@@ -51,7 +51,7 @@ static FIELDS: [Field; 19] = [
         .kind(Kind::Optional),
     Field::new("concurrency", |policy| policy.concurrency().map(|most| most.to_string()))
         .kind(Kind::Optional),
-    Field::new("cooldown", |policy| policy.cooldown().and_then(|rule| duration(rule.every)))
+    Field::new("cooldown", |policy| policy.cooldown().map(|rule| rule.every.to_string()))
         .kind(Kind::Optional),
     Field::new("stall", |policy| {
         policy.stall().map(|_| "calls held back while only timeouts come back".to_owned())
@@ -73,6 +73,24 @@ const NESTED: [(&str, Kind); 8] = [
     ("budget.tokens.opening", Kind::Optional),
     ("budget.tokens.slowdown", Kind::Optional),
     ("budget.tokens.floor", Kind::Optional),
+];
+
+/// Fields whose range depends on another field, as `redial_core` validates them.
+const COMPARED: [(&str, &str); 14] = [
+    ("attempt_timeout", "deadline"),
+    ("connect_timeout", "attempt_timeout"),
+    ("connect_timeout", "deadline"),
+    ("backoff.base", "backoff.cap"),
+    ("backoff.jitter.added", "backoff.cap"),
+    ("fleet", "budget"),
+    ("budget.window.floor", "budget.window.ttl"),
+    ("budget.window.ratio", "budget.window.floor"),
+    ("budget.tokens.cost", "budget.tokens.capacity"),
+    ("budget.tokens.timeout_cost", "budget.tokens.capacity"),
+    ("budget.tokens.throttled_cost", "budget.tokens.capacity"),
+    ("budget.tokens.opening", "budget.tokens.capacity"),
+    ("budget.tokens.bonus", "budget.tokens.capacity"),
+    ("breaker.minimum_calls", "breaker.lookback"),
 ];
 
 /// The delays of hedges, of which a rule has one.
@@ -110,6 +128,11 @@ pub(crate) fn is_name(name: &str) -> bool {
     is_field(name) || IN_FILES.contains(&name)
 }
 
+/// All fields of a policy, by name.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    all().map(|field| field.name)
+}
+
 /// Whether a path such as `backoff.base` starts with a field of a policy.
 pub(crate) fn is_field(path: &str) -> bool {
     let name = path.split('.').next();
@@ -126,6 +149,18 @@ pub(super) fn kind(path: &str) -> Kind {
     top.or_else(nested).unwrap_or(Kind::Plain)
 }
 
+/// Whether the value of a field may be out of range only because another one was left out, and is `null`.
+pub(super) fn follows(path: &str, policy: &Node) -> bool {
+    let is_left_out = |path: &str| {
+        let nodes = path.split('.').scan(policy, |node, key| {
+            *node = node.get(key)?;
+            Some(*node)
+        });
+        nodes.last().is_some_and(|node| node.value == Value::Null)
+    };
+    is_left_out(path) || COMPARED.iter().any(|(one, other)| *one == path && is_left_out(other))
+}
+
 /// Whether a table with these fields can be merged into one with those. It cannot if they are different alternatives.
 pub(super) fn can_merge(path: &str, under: &Table, over: &Table) -> bool {
     let first = |table: &Table| table.entries().first().map(|entry| entry.key.clone());
@@ -137,8 +172,8 @@ pub(super) fn can_merge(path: &str, under: &Table, over: &Table) -> bool {
     }
 }
 
-fn duration(nanos: Nanos) -> Option<String> {
-    (nanos != NEVER).then(|| DurationText(nanos).to_string())
+fn duration(limit: TimeLimit) -> Option<String> {
+    limit.span().map(|span| span.to_string())
 }
 
 fn yes(is_set: bool) -> Option<String> {

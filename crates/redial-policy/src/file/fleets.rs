@@ -1,56 +1,61 @@
 use redial_core::fleet::{Location, check_name};
-use serde::Deserialize;
 
-use super::{MOST_POLICIES, Named};
-use crate::found::Places;
-use crate::source::Problem;
+use super::MOST_POLICIES;
+use crate::places::Places;
+use crate::source::{Problem, Problems};
 use crate::suggest::did_you_mean;
-use crate::tree::de::{Clamped, De};
+use crate::tree::de::{self, Wrong};
 use crate::tree::{Cursor, Truncated, Value};
 
 /// Reads where the ledgers of fleets are. Every fleet that a policy names has to be here.
-pub(super) fn read(
+pub(super) fn read<'a>(
     top: &Cursor<'_>,
-    policies: &[Named],
-    places: &[Places],
-) -> Result<Vec<(String, Location)>, Problem> {
+    named: impl Iterator<Item = (Option<&'a str>, &'a Places)>,
+    problems: &Problems,
+) -> Vec<(String, Location)> {
     // In a file that is a single policy, `fleet` is the name of its fleet.
     let fleets = top.get("fleet").filter(|fleets| fleets.node.text().is_none());
-    let mut known = Vec::new();
+    let (mut known, mut locations) = (Vec::new(), Vec::new());
     if let Some(fleets) = fleets {
-        if fleets.table()?.entries().len() > MOST_POLICIES {
-            return Err(fleets.problem(format_args!("more than {MOST_POLICIES} fleets")));
+        if problems.ok(fleets.table()).is_some_and(|it| it.entries().len() > MOST_POLICIES) {
+            problems.add(fleets.problem(format_args!("more than {MOST_POLICIES} fleets")));
+            return Vec::new();
         }
         for (name, here) in fleets.fields() {
-            known.push((name.to_owned(), location(name, &here).map_err(Problem::secret)?));
+            let own = Problems::default();
+            let location = location(name, &here, &own);
+            problems.extend(own.into_list().into_iter().map(Problem::secret));
+            locations.extend(location.map(|location| (name.to_owned(), location)));
+            known.push(name);
         }
     }
-    for (named, places) in policies.iter().zip(places) {
-        let Some(fleet) = named.policy.fleet() else { continue };
-        if !known.iter().any(|(name, _)| name == fleet) {
-            return Err(undefined(fleet, &known, places));
+    for (fleet, places) in named {
+        if let Some(fleet) = fleet.filter(|fleet| !known.contains(fleet)) {
+            problems.add(undefined(fleet, &known, places));
         }
     }
-    Ok(known)
+    locations
 }
 
-fn location(name: &str, here: &Cursor<'_>) -> Result<Location, Problem> {
-    check_name("name", name, 1)
-        .map_err(|invalid| here.problem(format_args!("a name must be {}", invalid.allowed())))?;
+fn location(name: &str, here: &Cursor<'_>, problems: &Problems) -> Option<Location> {
+    problems.ok(check_name("name", name, 1)
+        .map_err(|invalid| here.problem(format_args!("a name must be {}", invalid.allowed()))));
     if let Some(password) = here.get("password").filter(|here| here.node.table().is_none()) {
-        return Err(password.problem("must be { file = \"…\" } or { env = \"…\" }"));
+        problems.add(password.problem("must be { file = \"…\" } or { env = \"…\" }"));
+        return None;
     }
-    let clamped = Clamped::default();
-    let location = Location::deserialize(De::new(here.clone(), &clamped)).map_err(Problem::from)?;
-    location.check().map_err(|invalid| {
-        let field = here.get(invalid.field()).unwrap_or_else(|| here.clone());
-        field.problem(format_args!("must be {}, but is {}", invalid.allowed(), invalid.value()))
-    })?;
-    Ok(location)
+    de::read(here, &mut here.node.clone(), problems, |location: Location, node| {
+        location.check().map(|()| location).map_err(|invalid| {
+            let here = here.at_node(node);
+            let field = here.get(invalid.field()).unwrap_or(here);
+            let (allowed, value) = (invalid.allowed(), invalid.value());
+            Wrong::new(&field, format_args!("must be {allowed}, but is {value}"))
+        })
+    })
 }
 
-fn undefined(fleet: &str, known: &[(String, Location)], places: &Places) -> Problem {
-    let help = did_you_mean(fleet, known.iter().map(|(name, _)| name.as_str())).unwrap_or_else(
+fn undefined(fleet: &str, known: &[&str], places: &Places) -> Problem {
+    let help = did_you_mean(fleet, known.iter().copied()).unwrap_or_else(
         || {
             let key = Value::toml_key(fleet);
             format!(

@@ -34,16 +34,17 @@ mod routes;
 mod setting;
 mod sidecar;
 
+pub use print::full_text;
 use redial_core::fleet::Location;
-use redial_core::{Nanos, Policy, Preset, Rate};
+use redial_core::{Policy, Preset, Rate, Span};
 pub(crate) use routes::{is_method, is_path};
 pub use sidecar::{
-    AccessLog, Address, ClientTls, Health, HostHeader, Idempotency, Identity, KeyStore, Keys,
-    Proxy, ServerTls, Shed, Target, Upstream,
+    AccessLog, Address, ClientTls, HealthCheck, HostHeader, IdempotencyRules, Identity, KeyScope,
+    KeyStore, MissingKeys, ProxySettings, ServerTls, ShedLimits, Target, Upstream,
 };
 
-use crate::found::Places;
-use crate::source::{Problem, SourceId};
+use crate::places::Places;
+use crate::source::{Problem, Problems, SourceId};
 use crate::tree::{Entry, Node};
 
 /// The most policies, and the most routes, in a file.
@@ -64,7 +65,7 @@ pub struct File {
     /// The setting of all policies.
     pub setting: Setting,
     /// What concerns the whole sidecar.
-    pub proxy: Proxy,
+    pub proxy: ProxySettings,
     /// The upstreams of the sidecar, in the order of the file.
     pub upstreams: Vec<Upstream>,
 }
@@ -77,11 +78,12 @@ impl File {
     /// The text is not TOML, refers to a name that does not exist, or has a value that is out of range.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let node = Node::toml(text)?;
-        Self::of(&node, SourceId::default()).map(|(file, _)| file)
+        let read = Self::of(&node, SourceId::default());
+        read.map(|(file, _)| file).map_err(Problems::into_first)
     }
 
-    /// Reads a TOML document, and returns the places of each policy's fields too.
-    pub(crate) fn of(node: &Node, source: SourceId) -> Result<(Self, Vec<Places>), Problem> {
+    /// Reads a TOML document, and returns the places of each policy's fields too, or all problems.
+    pub(crate) fn of(node: &Node, source: SourceId) -> Result<(Self, Vec<Places>), Problems> {
         read::read(node, source)
     }
 
@@ -179,7 +181,7 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
     /// The longest wait that users are promised.
-    pub slo: Option<Nanos>,
+    pub slo: Option<Span>,
     /// The number of processes that make these calls.
     pub clients: Option<u32>,
     /// The rate of calls from all clients together, normally.
@@ -191,7 +193,7 @@ pub struct Setting {
     /// Whether the clients start, or fail, at the same moment.
     pub synchronised: Option<bool>,
     /// The resolution of the clients' timers.
-    pub timer: Option<Nanos>,
+    pub timer: Option<Span>,
     /// The length of the upstream's queue.
     pub queue: Option<Queue>,
     /// The layers of a call, outermost first.

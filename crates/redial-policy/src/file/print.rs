@@ -2,14 +2,17 @@ use std::fmt::Write as _;
 
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule, ThrottleRule};
-use redial_core::fleet::{Location, Secret};
+use redial_core::fleet::{Location, SecretSource};
 use redial_core::schedule::{HedgeDelay, HedgeRule};
-use redial_core::{DurationText, Policy};
+use redial_core::{Policy, Span};
 
 use super::extend::join;
 use super::fields::{self, Kind};
 use super::{File, Layer, Queue, Route, Setting, sidecar};
 use crate::tree::{Entry, Node, Table, Value};
+
+/// The shortest duration of a policy.
+const SHORTEST_DURATION: Span = Span::from_nanos(1);
 
 impl File {
     /// The text of a file that is read back as the same value. Defaults are left out.
@@ -91,7 +94,7 @@ fn defaults_of(policy: &Policy) -> Policy {
         // Neither delay has a default: use the other kind, so that it is always printed.
         let when = match rule.when {
             HedgeDelay::After(_) => HedgeDelay::Quantile(0.5),
-            HedgeDelay::Quantile(_) | HedgeDelay::Share(_) => HedgeDelay::After(1),
+            HedgeDelay::Quantile(_) | HedgeDelay::Share(_) => HedgeDelay::After(SHORTEST_DURATION),
         };
         draft = draft.hedge(HedgeRule { when, multiple: 1.0, most: 1, overtaken: false });
     }
@@ -103,17 +106,22 @@ fn defaults_of(policy: &Policy) -> Policy {
     }
     if let Some(rule) = policy.cooldown() {
         // `every` has no default: use another value, so that it is always printed.
-        let other = std::time::Duration::from_nanos(if rule.every == 1 { 2 } else { 1 });
-        draft = draft.cooldown(CoolDownRule::every(other));
+        let other =
+            if rule.every == SHORTEST_DURATION { SHORTEST_DURATION * 2 } else { SHORTEST_DURATION };
+        draft = draft.cooldown(CoolDownRule::every(other.into()));
     }
     draft.build().unwrap_or_else(|_| Policy::standard())
+}
+
+/// All fields of a policy as TOML, also those at their defaults.
+pub fn full_text(policy: &Policy) -> String {
+    toml::to_string(policy).unwrap_or_default()
 }
 
 /// All fields of a policy.
 pub(super) fn all_fields(policy: &Policy) -> Table {
     // The text keeps the order of the fields, which a table of the TOML crate does not.
-    let text = toml::to_string(policy).unwrap_or_default();
-    let node = Node::toml(&text).ok();
+    let node = Node::toml(&full_text(policy)).ok();
     node.and_then(|node| node.table().cloned()).unwrap_or_default()
 }
 
@@ -143,7 +151,7 @@ fn same(one: &Node, other: &Node) -> bool {
 }
 
 fn setting(setting: &Setting) -> Table {
-    let duration = |nanos| Value::from(DurationText(nanos).to_string());
+    let duration = |span: Span| Value::from(span.to_string());
     let queue = |queue| match queue {
         Queue::Bounded(most) => Value::from(most),
         Queue::Unbounded => Value::from("unbounded"),
@@ -165,8 +173,8 @@ fn setting(setting: &Setting) -> Table {
 fn fleet(location: &Location) -> Table {
     let text = |text: &String| Value::from(text.as_str());
     let password = location.password.as_ref().map(|secret| match secret {
-        Secret::File(path) => Value::table([("file", text(path))]),
-        Secret::Env(name) => Value::table([("env", text(name))]),
+        SecretSource::File(path) => Value::table([("file", text(path))]),
+        SecretSource::Env(name) => Value::table([("env", text(name))]),
     });
     table([
         Some(("redis", text(&location.redis))),

@@ -4,38 +4,41 @@ use redial_core::Preset;
 
 use super::read::put;
 use super::setting::{boolean, non_empty};
-use super::{File, MOST_POLICIES, Route};
-use crate::found::Places;
-use crate::source::{Place, Problem, SourceId};
+use super::{MOST_POLICIES, Route};
+use crate::places::Places;
+use crate::source::{Place, Problem, Problems, SourceId};
 use crate::suggest::did_you_mean;
-use crate::tree::{Cursor, Truncated, Value};
+use crate::tree::{Cursor, Truncated};
 
 /// Reads the routes, and adds each to the places of its policy: `route[0]` is the first route of that policy.
 pub(super) fn read(
     top: &Cursor<'_>,
-    file: &File,
+    policies: &Names<'_>,
     places: &mut [Places],
     source: SourceId,
-) -> Result<Vec<Route>, Problem> {
-    let Some(list) = top.get("route") else { return Ok(Vec::new()) };
-    if list.list()?.count() > MOST_POLICIES {
-        return Err(list.problem(format_args!("more than {MOST_POLICIES} routes")));
+    problems: &Problems,
+) -> Vec<Route> {
+    let Some(list) = top.get("route") else { return Vec::new() };
+    if problems.ok(list.list()).is_some_and(|routes| routes.count() > MOST_POLICIES) {
+        problems.add(list.problem(format_args!("more than {MOST_POLICIES} routes")));
+        return Vec::new();
     }
-    let policies = Names::new(file.policies.iter().map(|named| named.name.as_str()));
-    let upstreams = Names::new(file.upstreams.iter().map(|upstream| upstream.name.as_str()));
+    let upstreams = top.get("upstream");
+    let upstreams = Names::new(upstreams.iter().flat_map(Cursor::fields).map(|(name, _)| name));
     let mut routes = Vec::new();
-    let mut counts = vec![0; file.policies.len()];
-    // TOML has no null: it is a route whose problem is known already.
-    for here in list.items().filter(|here| here.node.value != Value::Null) {
-        let route = route(&here, &upstreams)?;
-        let number = policies.policy(&here.get("policy").unwrap_or_else(|| here.clone()))?;
+    let mut counts = vec![0; places.len()];
+    for here in list.items() {
+        let Some((route, number)) = route(&here, policies, &upstreams, problems) else { continue };
         let path = format!("route[{}]", counts[number]);
         counts[number] += 1;
         places[number].put(path.clone(), Place { source, span: here.node.span });
-        put(&mut places[number], here.table()?, &path, source);
+        here.node
+            .table()
+            .into_iter()
+            .for_each(|table| put(&mut places[number], table, &path, source));
         routes.push(route);
     }
-    Ok(routes)
+    routes
 }
 
 /// Names that fields can refer to.
@@ -78,19 +81,29 @@ impl<'a> Names<'a> {
     }
 }
 
-fn route(here: &Cursor<'_>, upstreams: &Names<'_>) -> Result<Route, Problem> {
-    here.deny_unknown(&["upstream", "host", "path", "methods", "key", "policy"])?;
+/// A route, and the number of its policy.
+fn route(
+    here: &Cursor<'_>,
+    policies: &Names<'_>,
+    upstreams: &Names<'_>,
+    problems: &Problems,
+) -> Option<(Route, usize)> {
+    here.deny_unknown(&["upstream", "host", "path", "methods", "key", "policy"], problems);
     let policy = here.get("policy").ok_or_else(|| {
         here.problem("missing field `policy`").help("name the policy that these requests use")
-    })?;
-    Ok(Route {
-        upstream: here.get("upstream").map(|here| upstreams.upstream(&here)).transpose()?,
-        host: here.get("host").map(|here| non_empty(&here)).transpose()?,
-        path: here.get("path").map(|here| path(&here)).transpose()?,
-        methods: here.get("methods").map_or(Ok(Vec::new()), |here| methods(&here))?,
-        key: here.get("key").map_or(Ok(false), |here| boolean(&here))?,
-        policy: policy.text()?.to_owned(),
-    })
+    });
+    let number =
+        policy.and_then(|policy| Ok((policies.policy(&policy)?, policy.text()?.to_owned())));
+    let route = Route {
+        upstream: here.read("upstream", problems, |here| upstreams.upstream(here)),
+        host: here.read("host", problems, non_empty),
+        path: here.read("path", problems, path),
+        methods: here.get("methods").map(|here| methods(&here, problems)).unwrap_or_default(),
+        key: here.read("key", problems, boolean).unwrap_or_default(),
+        policy: String::new(),
+    };
+    let (number, policy) = problems.ok(number)?;
+    Some((Route { policy, ..route }, number))
 }
 
 fn path(here: &Cursor<'_>) -> Result<String, Problem> {
@@ -114,8 +127,9 @@ pub(crate) fn is_method(method: &str) -> bool {
 }
 
 /// A list of methods, in upper case.
-pub(super) fn methods(here: &Cursor<'_>) -> Result<Vec<String>, Problem> {
-    here.list()?.map(|here| method(&here)).collect()
+pub(super) fn methods(here: &Cursor<'_>, problems: &Problems) -> Vec<String> {
+    problems.ok(here.list());
+    here.items().filter_map(|here| problems.ok(method(&here))).collect()
 }
 
 fn method(here: &Cursor<'_>) -> Result<String, Problem> {

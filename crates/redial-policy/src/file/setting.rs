@@ -1,15 +1,15 @@
 use std::ops::RangeInclusive;
 
-use redial_core::{Nanos, Rate, parse_duration};
+use redial_core::{Rate, Span};
 
 use super::{Layer, Queue, Setting};
-use crate::source::Problem;
+use crate::source::{Problem, Problems};
 use crate::tree::{Cursor, Value};
 
 /// The most services in a chain.
 const MOST_LAYERS: usize = 100;
 
-pub(super) fn read(here: &Cursor<'_>) -> Result<Setting, Problem> {
+pub(super) fn read(here: &Cursor<'_>, problems: &Problems) -> Setting {
     let known = [
         "slo",
         "clients",
@@ -21,26 +21,25 @@ pub(super) fn read(here: &Cursor<'_>) -> Result<Setting, Problem> {
         "queue",
         "chain",
     ];
-    here.deny_unknown(&known)?;
-    Ok(Setting {
-        slo: here.get("slo").map(|here| duration(&here)).transpose()?,
-        clients: here.get("clients").map(|here| whole(&here, 1..=u32::MAX)).transpose()?,
-        calls: here.get("calls").map(|here| rate(&here)).transpose()?,
-        capacity: here.get("capacity").map(|here| rate(&here)).transpose()?,
-        multiplier: here.get("multiplier").map(|here| multiplier(&here)).transpose()?,
-        synchronised: here.get("synchronised").map(|here| boolean(&here)).transpose()?,
-        timer: here.get("timer").map(|here| duration(&here)).transpose()?,
-        queue: here.get("queue").map(|here| queue(&here)).transpose()?,
-        chain: here.get("chain").map(|here| chain(&here)).transpose()?.unwrap_or_default(),
-    })
+    here.deny_unknown(&known, problems);
+    Setting {
+        slo: here.read("slo", problems, duration),
+        clients: here.read("clients", problems, |here| whole(here, 1..=u32::MAX)),
+        calls: here.read("calls", problems, rate),
+        capacity: here.read("capacity", problems, rate),
+        multiplier: here.read("multiplier", problems, multiplier),
+        synchronised: here.read("synchronised", problems, boolean),
+        timer: here.read("timer", problems, duration),
+        queue: here.read("queue", problems, queue),
+        chain: here.get("chain").map(|here| chain(&here, problems)).unwrap_or_default(),
+    }
 }
 
-pub(super) fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
-    let read = here.node.text().map(parse_duration);
-    match read {
-        Some(Ok(nanos @ 1..)) => Ok(nanos),
+pub(super) fn duration(here: &Cursor<'_>) -> Result<Span, Problem> {
+    match here.node.text().map(str::parse) {
+        Some(Ok(span)) if span > Span::ZERO => Ok(span),
         Some(Err(why)) => Err(here.must_be(why)),
-        Some(Ok(0)) | None => Err(here.must_be("a duration above zero, such as \"150ms\"")),
+        Some(Ok(_)) | None => Err(here.must_be("a duration above zero, such as \"150ms\"")),
     }
 }
 
@@ -86,25 +85,26 @@ fn queue(here: &Cursor<'_>) -> Result<Queue, Problem> {
     }
 }
 
-fn chain(here: &Cursor<'_>) -> Result<Vec<Layer>, Problem> {
-    let layers: Vec<_> = here.list()?.map(|here| layer(&here)).collect::<Result<_, _>>()?;
-    if layers.len() > MOST_LAYERS {
-        return Err(here.problem(format_args!("more than {MOST_LAYERS} services")));
-    }
-    Ok(layers)
+fn chain(here: &Cursor<'_>, problems: &Problems) -> Vec<Layer> {
+    let layers = here.list().and_then(|layers| match layers.count() {
+        0..=MOST_LAYERS => Ok(here.items()),
+        _ => Err(here.problem(format_args!("more than {MOST_LAYERS} services"))),
+    });
+    problems.ok(layers).into_iter().flatten().filter_map(|here| layer(&here, problems)).collect()
 }
 
-fn layer(here: &Cursor<'_>) -> Result<Layer, Problem> {
+fn layer(here: &Cursor<'_>, problems: &Problems) -> Option<Layer> {
     if here.node.text().is_some() {
-        return Ok(Layer { name: non_empty(here)?, attempts: None });
+        return Some(Layer { name: problems.ok(non_empty(here))?, attempts: None });
     }
     if here.node.table().is_none() {
-        return Err(here.must_be("a name, or { name = …, attempts = … }"));
+        problems.add(here.must_be("a name, or { name = …, attempts = … }"));
+        return None;
     }
-    here.deny_unknown(&["name", "attempts"])?;
-    let name = here.get("name").ok_or_else(|| here.problem("missing field `name`"))?;
-    let attempts = here.get("attempts").map(|here| whole(&here, 1..=1_000_000)).transpose()?;
-    Ok(Layer { name: non_empty(&name)?, attempts })
+    here.deny_unknown(&["name", "attempts"], problems);
+    let attempts = here.read("attempts", problems, |here| whole(here, 1..=1_000_000));
+    let name = here.get("name").ok_or_else(|| here.problem("missing field `name`"));
+    Some(Layer { name: problems.ok(name.and_then(|name| non_empty(&name)))?, attempts })
 }
 
 pub(super) fn non_empty(here: &Cursor<'_>) -> Result<String, Problem> {

@@ -6,33 +6,40 @@ use std::time::Duration;
 use redial_core::admit::ThrottleRule;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, DurationText, LONGEST, Policy};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Span};
 
 use super::export::{dropped, safety};
 use super::import::{Import, Metadata};
 use super::system::{Advice, System, Words};
 use super::{Format, Written, policies, usual_failures};
 use crate::file::{File, Named, Setting};
-use crate::found::Note;
-use crate::inputs::{Document, Language, Reading};
+use crate::format::{ConfigReading, Note};
 use crate::source::Problem;
-use crate::tree::{Cursor, Node, Truncated, Value};
+use crate::tree::{Cursor, Document, Language, Node, Truncated, Value};
 
 pub(super) static SYSTEM: System = System {
     name: "aws",
     title: "the shared config of the AWS SDKs",
     recognises,
     read,
-    write,
+    write: Some(write),
     language: |_| Some(Language::Ini),
     words: Words::Names(&[("attempts", "max_attempts"), ("budget", "retry_mode")]),
     names: &["retry_mode", "max_attempts", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"],
-    duration: |_, nanos| DurationText(nanos).to_string(),
+    is_own: |path| match path {
+        [variable] => variable.starts_with("AWS_"),
+        [section, _] => profile(section).is_some(),
+        _ => false,
+    },
+    duration: |_, span| span.to_string(),
     counts_retries: false,
     advice: Advice {
         add_budget: Some("set `retry_mode` to standard"),
         added_budget: || Some(Budget::Tokens(TokenBudget::default())),
         names_requests: false,
+        requests: Some("all operations of this profile"),
+        has_timeouts_in_code: true,
+        exempt: "set the client token of operations that have one",
         ..Advice::NONE
     },
 };
@@ -81,15 +88,12 @@ impl Mode {
 
     /// The behaviour of SDKs until 2026.
     fn draft(self, attempts: u32) -> Draft {
-        let wait = |cap| Backoff {
-            cap,
-            ..Backoff::exponential(Duration::from_secs(1), Duration::from_secs(20))
-        };
+        let wait = |cap: Span| Backoff::exponential(Duration::from_secs(1), cap.into());
         let quota = Budget::Tokens(TokenBudget::default());
         let draft = Draft::bare(attempts).retry_on(usual_failures());
         match self {
-            Self::Legacy => draft.backoff(wait(LONGEST)),
-            Self::Standard => draft.backoff(wait(20_000_000_000)).budget(quota),
+            Self::Legacy => draft.backoff(wait(LONGEST_DURATION)),
+            Self::Standard => draft.backoff(wait(Span::from_secs(20))).budget(quota),
             Self::Adaptive => Self::Standard.draft(attempts).throttle(ThrottleRule::default()),
         }
     }
@@ -117,7 +121,7 @@ impl Mode {
     }
 }
 
-fn read(documents: &[Document], reading: &mut Reading) {
+fn read(documents: &[Document], reading: &mut ConfigReading) {
     for document in documents.iter().filter(|document| recognises(&document.node)) {
         let top = Cursor::top(&document.node);
         let sections =
@@ -127,9 +131,7 @@ fn read(documents: &[Document], reading: &mut Reading) {
             if settings.iter().all(|setting| here.get(setting).is_none()) {
                 continue;
             }
-            if let Err(problem) = one(document, name, &here, settings, reading) {
-                reading.problems.push((document.source, problem));
-            }
+            one(document, name, &here, settings, reading);
         }
     }
 }
@@ -139,16 +141,16 @@ fn one(
     name: &str,
     here: &Cursor<'_>,
     [mode, attempts]: [&str; 2],
-    reading: &mut Reading,
-) -> Result<(), Problem> {
+    reading: &mut ConfigReading,
+) {
     let mut import = Import::new(document, here);
     if mode == VARIABLES[0] {
         let first = here.first(&[mode, attempts]).map_or(here.node.span, |first| first.node.span);
-        import.places = crate::Places::new(document.place(first));
+        import.places = crate::places::Places::new(document.place(first));
     }
     let chosen = match here.get(mode) {
         Some(setting) => {
-            let chosen = self::mode(&setting)?;
+            let chosen = import.problems.or(Mode::Standard, self::mode(&setting));
             for field in ["backoff", "budget", "retry_on"] {
                 import.places.put(field, import.place(&setting));
             }
@@ -165,15 +167,15 @@ fn one(
     let count = match here.get(attempts) {
         Some(setting) => {
             let help = "it counts attempts, including the first; 1 disables retries";
-            import.attempts(&setting, 1).map_err(|problem| problem.help(help))?
+            import.attempts(&setting, 1, help)
         }
-        None => chosen.attempts(),
+        None => None,
     };
+    let count = count.unwrap_or(chosen.attempts());
     misspelt(here, &[mode, attempts], &mut import);
     let (name, setting) = (name.to_owned(), Setting::default());
     let metadata = Metadata { format: Format::Aws, name, routes: Vec::new(), setting };
     import.finish(chosen.draft(count), metadata, reading);
-    Ok(())
 }
 
 fn mode(setting: &Cursor<'_>) -> Result<Mode, Problem> {
@@ -187,9 +189,12 @@ fn mode(setting: &Cursor<'_>) -> Result<Mode, Problem> {
 
 /// A profile has many other settings, so only names that look like a retry setting are reported.
 fn misspelt(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>) {
+    let is_environment = known.contains(&VARIABLES[0]);
     let like = |name: &str| {
+        // Other programs have variables too.
+        let is_own = !is_environment || name.starts_with("AWS_");
         let name = name.to_ascii_lowercase();
-        name.contains("attempt") || name.contains("retr")
+        is_own && (name.contains("attempt") || name.contains("retr"))
     };
     let suspects = here.fields().filter(|(name, _)| !known.contains(name) && like(name));
     for (name, field) in suspects {
@@ -235,7 +240,7 @@ fn section(name: &str) -> Result<&str, Problem> {
 fn nearest(policy: &Policy) -> Mode {
     match policy.budget() {
         _ if policy.throttle().is_some() => Mode::Adaptive,
-        Budget::None if policy.backoff().cap == LONGEST => Mode::Legacy,
+        Budget::None if policy.backoff().cap == LONGEST_DURATION => Mode::Legacy,
         _ => Mode::Standard,
     }
 }

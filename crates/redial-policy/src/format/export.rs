@@ -1,15 +1,14 @@
 //! What exports have in common: the routes of a policy, and the fields that another system does not have.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{DurationText, LONGEST, NEVER, Nanos, Policy};
+use redial_core::{LONGEST_DURATION, Policy, Span, TimeLimit};
 
 use super::time;
 use crate::file::{File, Named, Queue, Route, fields};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 
 /// The routes of a file, and one for each policy without any: all requests to the host of its name, or all requests if
@@ -56,18 +55,13 @@ pub(super) fn queue(
 }
 
 /// A duration, rounded up to whole milliseconds, with its note; `None` if it is unlimited.
-pub(super) fn limit(field: &'static str, nanos: Nanos, notes: &mut Vec<Note>) -> Option<Nanos> {
-    if nanos == NEVER {
-        return None;
-    }
-    let rounded = time::whole_ms(nanos);
-    notes.push(if rounded == nanos {
-        Note::kept(field, DurationText(nanos).to_string())
+pub(super) fn limit(field: &'static str, limit: TimeLimit, notes: &mut Vec<Note>) -> Option<Span> {
+    let span = limit.span()?;
+    let rounded = time::whole_ms(span);
+    notes.push(if rounded == span {
+        Note::kept(field, span.to_string())
     } else {
-        Note::approximated(
-            field,
-            format!("rounded up to whole milliseconds: {}", DurationText(rounded)),
-        )
+        Note::approximated(field, format!("rounded up to whole milliseconds: {rounded}"))
     });
     Some(rounded)
 }
@@ -78,18 +72,17 @@ pub(super) fn connect_timeout(
     policy: &Policy,
     default: &str,
     notes: &mut Vec<Note>,
-) -> Option<Nanos> {
-    let own = policy.connect_timeout_nanos();
-    if own != NEVER {
+) -> Option<Span> {
+    let own = policy.connect_timeout_limit();
+    if own.is_some() {
         return limit("connect_timeout", own, notes);
     }
-    let longest = policy.attempt_timeout_nanos().min(policy.deadline_nanos());
-    if longest == NEVER {
+    let longest = policy.attempt_timeout_limit().min(policy.deadline_limit()).span();
+    if longest.is_none() {
         let text = format!("none here, but {default} there");
         notes.push(Note::approximated("connect_timeout", text));
-        return None;
     }
-    Some(time::whole_ms(longest))
+    longest.map(time::whole_ms)
 }
 
 /// The waits in Envoy's form, with notes: full jitter over ceilings that double. Unless `keeps_cap`, the cap is ten times the
@@ -111,15 +104,12 @@ pub(super) fn doubling(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) 
     });
     let kept = base == backoff.base && (cap == backoff.cap || (constant && keeps_cap));
     notes.push(if kept {
-        Note::kept(
-            "backoff.base, backoff.cap",
-            format!("{}, {}", DurationText(base), DurationText(cap)),
-        )
+        Note::kept("backoff.base, backoff.cap", format!("{base}, {cap}"))
     } else {
-        let text = format!("{} and {}", DurationText(base), DurationText(cap));
+        let text = format!("{base} and {cap}");
         Note::approximated("backoff.base, backoff.cap", text)
     });
-    Backoff::exponential(Duration::from_nanos(base), Duration::from_nanos(cap))
+    Backoff::exponential(base.into(), cap.into())
 }
 
 /// The fields that every proxy has; what differs is in notes of their own.
@@ -159,10 +149,10 @@ pub(super) fn bucket_as_window(policy: &Policy) -> Option<Note> {
 
 /// The delay of hedges as another system has it, if it is a fixed one and hedges are sent at all. Other systems hedge every
 /// slow attempt, so hedges of overtaken ones have no counterpart.
-pub(super) fn hedge_delay(policy: &Policy) -> Option<Nanos> {
+pub(super) fn hedge_delay(policy: &Policy) -> Option<Span> {
     let rule = policy.hedge().filter(|rule| policy.attempts() > 1 && !rule.overtaken)?;
     let delay = rule.fixed_delay()?;
-    Some(delay.clamp(1, LONGEST))
+    Some(delay.clamp(time::SHORTEST_DURATION, LONGEST_DURATION))
 }
 
 /// The note on a system that has either retries or hedges.

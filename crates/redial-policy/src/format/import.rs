@@ -1,17 +1,21 @@
 use std::fmt::Display;
+use std::time::Duration;
 
-use redial_core::Draft;
+use redial_core::admit::budget::Budget;
+use redial_core::admit::{BreakerRule, RateRule};
+use redial_core::schedule::{Backoff, HintRule};
+use redial_core::{Draft, Policy, Rate};
 
 use super::{Format, MOST_ATTEMPTS};
 use crate::file::{Route, Setting, is_method, is_path};
 use crate::finding::Finding;
-use crate::found::{Found, Note, Places};
-use crate::inputs::{Document, Reading};
-use crate::rules::Rule;
-use crate::rules::reading::{ATTEMPTS_OR_RETRIES, UNKNOWN_FIELD};
-use crate::source::{Place, Problem, Span};
+use crate::finding::Rule;
+use crate::finding::reading::{ATTEMPTS_OR_RETRIES, UNKNOWN_FIELD};
+use crate::format::{ConfigReading, Found, Note};
+use crate::places::Places;
+use crate::source::{Place, Problem, Problems, TextSpan};
 use crate::suggest::did_you_mean;
-use crate::tree::{Cursor, Node, Truncated};
+use crate::tree::{Cursor, Document, Node, Truncated};
 
 /// The most findings about one config: a text of a million misspelt names must not become a gigabyte of findings.
 const MOST_FINDINGS: usize = 20;
@@ -28,15 +32,20 @@ pub(super) struct Import<'a> {
     pub(super) places: Places,
     pub(super) notes: Vec<Note>,
     pub(super) findings: Vec<Finding>,
+    pub(super) problems: Problems,
     /// Whether the config itself restricts retries to safe requests.
     pub(super) checks_safety: bool,
+    /// Whether the failures that are retried are known.
+    pub(super) knows_failures: bool,
 }
 
 impl<'a> Import<'a> {
     /// Starts the import of the config at `whole`.
     pub(super) fn new(document: &'a Document, whole: &Cursor<'_>) -> Self {
         let places = Places::new(document.place(whole.node.span));
-        Self { document, places, notes: Vec::new(), findings: Vec::new(), checks_safety: false }
+        let (notes, findings, problems) = (Vec::new(), Vec::new(), Problems::default());
+        let (checks_safety, knows_failures) = (false, true);
+        Self { document, places, notes, findings, problems, checks_safety, knows_failures }
     }
 
     pub(super) fn place(&self, here: &Cursor<'_>) -> Place {
@@ -56,7 +65,7 @@ impl<'a> Import<'a> {
             _ => return whole,
         };
         let start = span.start + quotes / 2 + start as u32;
-        self.document.place(Span { start, end: start + word.len() as u32 })
+        self.document.place(TextSpan { start, end: start + word.len() as u32 })
     }
 
     /// The node has the same meaning as `field` of a policy.
@@ -77,16 +86,17 @@ impl<'a> Import<'a> {
     }
 
     /// The number of attempts, from a node that counts attempts.
-    pub(super) fn attempts(&mut self, here: &Cursor<'_>, least: u32) -> Result<u32, Problem> {
-        let attempts = here.count(least..=u32::MAX)?;
-        Ok(self.at_most(here, attempts, "attempts: both include the first".to_owned()))
+    pub(super) fn attempts(&mut self, here: &Cursor<'_>, least: u32, help: &str) -> Option<u32> {
+        let count = here.count(least..=u32::MAX).map_err(|problem| problem.help(help));
+        let attempts = self.problems.ok(count)?;
+        Some(self.at_most(here, attempts, "attempts: both include the first".to_owned()))
     }
 
     /// The number of attempts, from a node that counts the retries after the first one.
-    pub(super) fn retries(&mut self, here: &Cursor<'_>, least: u32) -> Result<u32, Problem> {
-        let attempts = here.count(least..=u32::MAX)?.saturating_add(1);
+    pub(super) fn retries(&mut self, here: &Cursor<'_>, least: u32) -> Option<u32> {
+        let attempts = self.problems.ok(here.count(least..=u32::MAX))?.saturating_add(1);
         let text = format!("attempts = {attempts}: it counts retries");
-        Ok(self.at_most(here, attempts, text))
+        Some(self.at_most(here, attempts, text))
     }
 
     /// Reports a field that is called attempts but counts retries.
@@ -199,16 +209,38 @@ impl<'a> Import<'a> {
         self.findings.extend_from_slice(&other.findings);
     }
 
-    /// Completes the config. A second one with the same place and policy only adds its routes to the first.
-    pub(super) fn finish(mut self, draft: Draft, metadata: Metadata, reading: &mut Reading) {
-        let policy = match draft.build() {
-            Ok(policy) => policy,
-            Err(invalid) => {
-                let place = self.places.of(invalid.field());
-                let problem = Problem::at(place.span, format!("not a valid policy: {invalid}"));
-                return reading.problems.push((place.source, problem));
+    /// Reports what was found in a config. A finding at the place of a problem only follows from it.
+    pub(super) fn report(self, reading: &mut ConfigReading) {
+        for finding in self.findings {
+            if self.problems.is_at(finding.place.span) {
+                continue;
             }
-        };
+            if !reading.findings.iter().rev().take(64).any(|known| *known == finding) {
+                reading.findings.push(finding);
+            }
+        }
+        reading.add(self.document.source, self.problems);
+    }
+
+    /// Builds the policy, or adds everything that is not valid in it.
+    fn build(&self, mut draft: Draft, reading: &mut ConfigReading) -> Option<Policy> {
+        let mut is_valid = self.problems.is_empty();
+        loop {
+            let invalid = match draft.clone().build() {
+                Ok(policy) => return is_valid.then_some(policy),
+                Err(invalid) => invalid,
+            };
+            is_valid = false;
+            let place = self.places.of(invalid.field());
+            let problem = Problem::at(place.span, format!("not a valid policy: {invalid}"));
+            reading.problem(place.source, problem);
+            draft = reset(draft, invalid.field())?;
+        }
+    }
+
+    /// Completes the config. A second one with the same place and policy only adds its routes to the first.
+    pub(super) fn finish(mut self, draft: Draft, metadata: Metadata, reading: &mut ConfigReading) {
+        let Some(policy) = self.build(draft, reading) else { return self.report(reading) };
         let Metadata { format, name, routes, setting } = metadata;
         let routes: Vec<_> = routes.into_iter().map(|route| self.widen(route)).collect();
         // Routes that share a config are adjacent, so the last few are enough.
@@ -217,21 +249,45 @@ impl<'a> Import<'a> {
                 && found.places.whole() == self.places.whole()
                 && found.policy == policy
                 && found.setting == setting
-                && found.checks_safety == self.checks_safety
+                && (found.checks_safety, found.knows_failures)
+                    == (self.checks_safety, self.knows_failures)
         });
         if let Some(found) = same {
             return found.routes.extend(routes);
         }
-        for finding in self.findings {
-            if !reading.findings.iter().rev().take(64).any(|known| *known == finding) {
-                reading.findings.push(finding);
-            }
-        }
-        let (places, notes) = (self.places, self.notes);
-        let checks_safety = self.checks_safety;
-        let found = Found { name, format, policy, places, checks_safety, routes, setting, notes };
-        reading.found.push(found);
+        let (places, notes) = (self.places.clone(), std::mem::take(&mut self.notes));
+        let (checks_safety, knows_failures) = (self.checks_safety, self.knows_failures);
+        self.report(reading);
+        reading.found.push(Found {
+            name,
+            format,
+            policy,
+            places,
+            checks_safety,
+            knows_failures,
+            routes,
+            setting,
+            notes,
+        });
     }
+}
+
+/// The draft with a valid value of the rule that a field is in.
+fn reset(draft: Draft, field: &str) -> Option<Draft> {
+    Some(match field.split('.').next()? {
+        "attempts" => draft.attempts(1),
+        "attempt_timeout" => draft.without_attempt_timeout(),
+        "connect_timeout" => draft.connect_timeout(Duration::MAX),
+        "deadline" => draft.without_deadline(),
+        "backoff" => draft.backoff(Backoff::default()),
+        "hint" => draft.hint(HintRule::Ignore),
+        "hedge" => draft.without_hedge(),
+        "budget" => draft.budget(Budget::None),
+        "breaker" => draft.breaker(BreakerRule::default()),
+        "rate" => draft.rate(RateRule { rate: Rate::per_second(1), burst: 1 }),
+        "concurrency" => draft.concurrency(1),
+        _ => return None,
+    })
 }
 
 /// What a config has besides its policy.

@@ -1,7 +1,6 @@
 //! What Kubernetes objects have in common: a group, a kind, a name and a namespace.
 
-use crate::inputs::Document;
-use crate::tree::{Cursor, Node};
+use crate::tree::{Cursor, Document, Node};
 
 /// An object with its identity.
 #[derive(Clone, Debug)]
@@ -37,6 +36,12 @@ pub(super) fn objects<'a>(
             namespace: text(&["metadata", "namespace"]).unwrap_or("default"),
         }
     })
+}
+
+/// Whether a path is in the `spec`, and not in a table whose keys users choose.
+pub(super) fn in_spec(path: &[&str]) -> bool {
+    const CHOSEN: [&str; 5] = ["labels", "matchLabels", "headers", "withoutHeaders", "queryParams"];
+    path.first() == Some(&"spec") && !path.iter().any(|key| CHOSEN.contains(key))
 }
 
 /// The full name of a service: a name without dots is in the given namespace.

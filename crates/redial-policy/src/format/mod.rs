@@ -4,9 +4,13 @@
 //! Systems that count retries are converted here, and nowhere else: a policy counts attempts.
 
 mod aws;
+mod consul;
+mod contour;
 mod dotnet;
 mod envoy;
+mod envoy_gateway;
 mod export;
+mod found;
 mod gateway_api;
 mod grpc;
 mod import;
@@ -14,24 +18,26 @@ mod istio;
 mod kube;
 mod linkerd;
 pub(crate) mod misspelt;
+mod reading;
 mod redial;
 mod resilience4j;
+mod spring_gateway;
 mod system;
 mod time;
+mod traefik;
 
-use std::time::Duration;
-
-use redial_core::Nanos;
+use redial_core::Span;
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, HintRule, TooLong};
 
-use crate::file::File;
-use crate::found::Note;
-use crate::inputs::{Document, Language, Reading};
-use crate::source::Problem;
-use crate::tree::Node;
+pub use found::{Found, Note, NoteKind};
+pub use reading::ConfigReading;
 pub(crate) use system::System;
 use system::Words;
+
+use crate::file::File;
+use crate::source::Problem;
+use crate::tree::{Document, Language, Node};
 
 /// Declares the formats: the list below is the only one.
 macro_rules! formats {
@@ -74,6 +80,16 @@ formats! {
     Aws = aws;
     /// .NET's standard resilience in `appsettings.json`.
     DotNet = dotnet;
+    /// Envoy Gateway's `BackendTrafficPolicy`.
+    EnvoyGateway = envoy_gateway;
+    /// Contour's `HTTPProxy`.
+    Contour = contour;
+    /// Consul's service routers, and the retry filters of its API gateway.
+    Consul = consul;
+    /// Traefik's retry middleware.
+    Traefik = traefik;
+    /// The `Retry` filter of Spring Cloud Gateway.
+    SpringGateway = spring_gateway;
 }
 
 /// A config for another system.
@@ -113,22 +129,37 @@ impl Format {
         formats.any(|format| (format.system().recognises)(node))
     }
 
+    /// Whether a document has no retries of its own, but says which requests the policy beside it is about.
+    pub(crate) fn any_targets(node: &Node) -> bool {
+        envoy_gateway::is_target(node)
+    }
+
     /// The language of a text in this format, if the name of its file does not show it.
     pub(crate) fn language(self, text: &str) -> Option<Language> {
         (self.system().language)(text)
     }
 
-    pub(crate) fn read(self, documents: &[Document], reading: &mut Reading) {
+    pub(crate) fn read(self, documents: &[Document], reading: &mut ConfigReading) {
         (self.system().read)(documents, reading);
+    }
+
+    /// Whether policies can be written in this format. All can be read.
+    pub fn is_written(self) -> bool {
+        self.system().write.is_some()
     }
 
     /// Writes policies in this format.
     ///
     /// # Errors
     ///
-    /// The file has no policy, or a policy that cannot be expressed in this format.
+    /// The format is only read, the file has no policy, or a policy that cannot be expressed in this format.
     pub fn write(self, file: &File) -> Result<Written, Problem> {
-        (self.system().write)(file)
+        match self.system().write {
+            Some(write) => write(file),
+            None => {
+                Err(Problem::whole(format!("configs of {} are only read", self.system().title)))
+            }
+        }
     }
 }
 
@@ -136,7 +167,7 @@ impl Format {
 const MOST_ATTEMPTS: u32 = 1_000_000;
 
 /// Waits exactly as long as the server asks, up to `cap`.
-fn exactly(cap: Nanos) -> HintRule {
+fn exactly(cap: Span) -> HintRule {
     HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
 }
 
@@ -156,6 +187,6 @@ fn policies(file: &File) -> Result<&[crate::file::Named], Problem> {
 }
 
 /// A constant backoff.
-fn constant(wait: Nanos) -> Backoff {
-    Backoff::constant(Duration::from_nanos(wait))
+fn constant(wait: Span) -> Backoff {
+    Backoff::constant(wait.into())
 }

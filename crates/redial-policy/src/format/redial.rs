@@ -1,32 +1,32 @@
-use redial_core::DurationText;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::{HintRule, Jitter};
 
 use super::system::{Advice, System, Words};
 use super::{Format, Written, policies};
-use crate::file::{File, Keys, Route, Target, Upstream};
-use crate::found::{Found, Places};
-use crate::inputs::{Document, Language, Reading};
-use crate::rules::reading::UNUSED_FLEET;
-use crate::rules::sidecar;
+use crate::file::{File, MissingKeys, Route, Target, Upstream};
+use crate::finding::reading::UNUSED_FLEET;
+use crate::format::{ConfigReading, Found};
+use crate::places::Places;
 use crate::source::Problem;
-use crate::tree::{Node, Table, Truncated};
+use crate::tree::{Document, Language, Node, Table, Truncated};
 
 pub(super) static SYSTEM: System = System {
     name: "redial",
     title: "a policy file",
     recognises: File::recognises,
     read,
-    write,
+    write: Some(write),
     language: |_| Some(Language::Toml),
     words: Words::Paths,
     // Its reader refuses unknown fields.
     names: &[],
-    duration: |_, nanos| format!("\"{}\"", DurationText(nanos)),
+    is_own: |_| false,
+    duration: |_, span| format!("\"{span}\""),
     counts_retries: false,
     advice: Advice {
         add_jitter: Some("write `backoff.jitter = \"full\"`"),
         full_jitter: Some("write `backoff.jitter = \"full\"` or \"decorrelated\""),
+        only: "retry only failures before processing: connect, refused, throttled",
         honour_hints: Some("write `hint.honour.cap = \"60s\"`"),
         with_jitter: |backoff| Some(backoff.jitter(Jitter::Full)),
         with_full_jitter: |backoff| Some(backoff.jitter(Jitter::Full)),
@@ -37,17 +37,18 @@ pub(super) static SYSTEM: System = System {
     },
 };
 
-fn read(documents: &[Document], reading: &mut Reading) {
-    for document in documents.iter().filter(|document| document.language == Language::Toml) {
+fn read(documents: &[Document], reading: &mut ConfigReading) {
+    let is_toml = |(_, document): &(usize, &Document)| document.language == Language::Toml;
+    for (number, document) in documents.iter().enumerate().filter(is_toml) {
         match File::of(&document.node, document.source) {
             Ok((file, places)) => {
                 unused_fleets(document, &file, reading);
-                reading.findings.extend(sidecar::review(&file, document));
                 for (named, places) in file.policies.iter().zip(places) {
                     let is_own = |route: &&Route| route.policy == named.name;
                     let routes = file.routes.iter().filter(is_own);
                     reading.found.push(Found {
                         checks_safety: true,
+                        knows_failures: true,
                         name: named.name.clone(),
                         format: Format::Redial,
                         policy: named.policy.clone(),
@@ -58,8 +59,9 @@ fn read(documents: &[Document], reading: &mut Reading) {
                     });
                 }
                 reading.found.extend(standard_upstreams(document, &file));
+                reading.files.push((number, file));
             }
-            Err(problem) => reading.problems.push((document.source, problem)),
+            Err(problems) => reading.add(document.source, problems),
         }
     }
 }
@@ -74,6 +76,7 @@ fn standard_upstreams(document: &Document, file: &File) -> Vec<Found> {
         let route = Route { upstream: Some(name.clone()), ..Route::default() };
         Found {
             checks_safety: true,
+            knows_failures: true,
             name,
             format: Format::Redial,
             policy: file.policy_of(upstream),
@@ -92,7 +95,7 @@ fn without_upstreams(file: &File, mut routes: Vec<Route>) -> Vec<Route> {
         let Some(name) = route.upstream.take() else { continue };
         let upstream = file.upstreams.iter().find(|upstream| upstream.name == name);
         let Some(Upstream { to, keys, .. }) = upstream else { continue };
-        route.key |= *keys == Keys::Make;
+        route.key |= *keys == MissingKeys::Make;
         let mut hosts: Vec<Option<&str>> = to.iter().map(Target::host).collect();
         hosts.dedup();
         if let ([Some(only)], None) = (&hosts[..], &route.host) {
@@ -102,7 +105,7 @@ fn without_upstreams(file: &File, mut routes: Vec<Route>) -> Vec<Route> {
     routes
 }
 
-fn unused_fleets(document: &Document, file: &File, reading: &mut Reading) {
+fn unused_fleets(document: &Document, file: &File, reading: &mut ConfigReading) {
     let is_used = |name: &str| file.policies.iter().any(|one| one.policy.fleet() == Some(name));
     let fleets = document.node.get("fleet").and_then(Node::table).map_or(&[][..], Table::entries);
     for entry in fleets.iter().filter(|entry| !is_used(&entry.key)) {

@@ -6,7 +6,7 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::Class;
-use redial_core::{Draft, DurationText, LONGEST, NEVER, Policy, Rate};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Rate};
 
 use super::{Case, Rule, Violation};
 use crate::finding::Severity;
@@ -18,7 +18,6 @@ pub static NO_BUDGET: Rule = Rule {
     severity: Severity::Warning,
     about: "retries are bounded for each call, but not for the fleet",
     origin: "\"Retries: exponential backoff, jitter\"; \"Retries Without Thundering Herds\"; the checklist of \"Retries & Exponential Backoff\"",
-    check: Some(no_budget),
 };
 
 /// A floor that adds up to too much.
@@ -27,7 +26,6 @@ pub static FLOOR_EXCEEDS_SHARE: Rule = Rule {
     severity: Severity::Warning,
     about: "the budget's floor, multiplied by the clients, exceeds 10% of the upstream's capacity",
     origin: "Finagle's minRetriesPerSec, which \"Retries Without Thundering Herds\" describes, is per client",
-    check: Some(floor_exceeds_share),
 };
 
 /// More retries than the target allows.
@@ -36,7 +34,6 @@ pub static MULTIPLIER_ABOVE_TARGET: Rule = Rule {
     severity: Severity::Warning,
     about: "retries may multiply the load by more than the target (1.5 by default)",
     origin: "the decision math of \"Retries & Exponential Backoff\": retries are at most (M − 1) / M of the traffic",
-    check: Some(multiplier_above_target),
 };
 
 /// Attempts that are cut off and repeated at the expense of all calls.
@@ -45,10 +42,9 @@ pub static TIMEOUTS_RETRIED: Rule = Rule {
     severity: Severity::Note,
     about: "attempts that time out are repeated from more than a tenth of all calls, so a slow backend gets more load",
     origin: "the comparison of policies in docs/which-policy.md",
-    check: Some(timeouts_retried),
 };
 
-fn no_budget(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn no_budget(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     if *policy.budget() != Budget::None {
         return None;
@@ -76,14 +72,14 @@ fn no_budget(case: &Case<'_>) -> Option<Violation> {
 
 /// A rate as a number per second.
 pub fn per_second(rate: Rate) -> f64 {
-    f64::from(rate.count) * 1e9 / rate.per.max(1) as f64
+    f64::from(rate.count) * 1e9 / rate.per.as_nanos().max(1) as f64
 }
 
-fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     // A floor of less than one retry in a window's ttl is invalid.
     let (floor, field, longest, nothing) = match *case.retrying()?.budget() {
         Budget::Window(budget) => (budget.floor, "budget.window.floor", budget.ttl, "0/s"),
-        Budget::Tokens(budget) => (budget.floor?, "budget.tokens.floor", LONGEST, "none"),
+        Budget::Tokens(budget) => (budget.floor?, "budget.tokens.floor", LONGEST_DURATION, "none"),
         Budget::None | Budget::Throttling(_) | Budget::Inflight(_) => return None,
     };
     let (clients, capacity) = (case.floors()?, case.setting().capacity?);
@@ -100,7 +96,7 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     );
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
-    let none = per > longest as f64 / 1e9;
+    let none = per > longest.as_secs_f64();
     let lower = Rate::new(count as u32, Duration::from_secs(per as u64));
     let lower = if none { None } else { Some(lower) };
     let (floor, end) = if none {
@@ -164,18 +160,17 @@ fn floor_of_a_call(case: &Case<'_>, floor: Rate) -> f64 {
     floor.zip(calls).map_or(0.0, |(floor, calls)| floor / per_second(calls))
 }
 
-fn timeouts_retried(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn timeouts_retried(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let Budget::Window(window) = *policy.budget() else { return None };
-    let timeout = policy.attempt_timeout_nanos();
-    let is_cut = timeout != NEVER && timeout < policy.deadline_nanos() && window.ratio > 0.1;
+    let timeout = policy.attempt_timeout_limit();
+    let is_cut = timeout < policy.deadline_limit() && window.ratio > 0.1;
     if !is_cut || !policy.retry_on().has(Class::Timeout) || case.found.format != Format::Redial {
         return None;
     }
     let message = format!(
-        "attempts are given up after {} and repeated, and every call pays for that: a backend that is only slow gets {} more \
-         load, and works for callers that have left",
-        DurationText(timeout),
+        "attempts are given up after {timeout} and repeated, and every call pays for that: a backend that is only slow gets {} \
+         more load, and works for callers that have left",
         percent(window.ratio)
     );
     let help = format!(
@@ -190,7 +185,7 @@ const EARNED: &str = "{ capacity = 200, cost = 20, timeout_cost = 40, throttled_
 
 const TARGET: f64 = 1.5;
 
-fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let target = case.setting().multiplier.unwrap_or(TARGET);
     // no-budget reports it, and a budget that regards the slowdown pays nothing in an overload, unless the setting has a

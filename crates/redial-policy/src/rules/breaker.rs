@@ -1,8 +1,8 @@
 //! Rules about the breaker: does it see enough calls, and in time?
 
+use redial_core::Policy;
 use redial_core::admit::budget::Budget;
 use redial_core::admit::{BreakerRule, Lookback};
-use redial_core::{DurationText, NEVER, Policy};
 
 use super::admit::{Rounded, calls_of_a_client, per_second};
 use super::{Case, Rule, Violation};
@@ -14,7 +14,6 @@ pub static BREAKER_WINDOW_TOO_SHORT: Rule = Rule {
     severity: Severity::Warning,
     about: "the breaker's window is shorter than two attempt timeouts",
     origin: "the validator of .NET's resilience options: the sampling duration is at least twice the attempt timeout",
-    check: Some(breaker_window_too_short),
 };
 
 /// A budget that is used up before the breaker opens.
@@ -23,30 +22,28 @@ pub static BREAKER_AFTER_BUDGET: Rule = Rule {
     severity: Severity::Note,
     about: "when all calls fail, the budget is used up before the breaker opens",
     origin: "the decision math of \"Retries & Exponential Backoff\": the breaker opens before the budget is exhausted",
-    check: Some(breaker_after_budget),
 };
 
-fn breaker_window_too_short(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn breaker_window_too_short(case: &Case<'_>) -> Option<Violation> {
     let policy = case.policy();
     let Lookback::Time(window) = policy.breaker()?.lookback else { return None };
-    let timeout = policy.attempt_timeout_nanos();
+    let timeout = policy.attempt_timeout_limit().span()?;
     // Then the reader reports refused-at-start.
     let is_refused = case.system().advice.refuses_short_breaker_window;
-    if timeout == NEVER || window >= timeout.saturating_mul(2) || is_refused {
+    if window >= timeout * 2 || is_refused {
         return None;
     }
     let message = format!(
-        "the breaker's window is {}, and an attempt may take {}: when attempts time out, the last one has left the \
-         window before the next one ends",
-        DurationText(window),
-        DurationText(timeout)
+        "the breaker's window is {window}, and an attempt may take {timeout}: when attempts time out, the last one has left \
+         the window before the next one ends"
     );
-    let help = case.system().set_time("breaker.lookback.time", timeout.saturating_mul(2));
+    let help = case.system().set_time("breaker.lookback.time", timeout * 2);
     Some(Violation::new("breaker.lookback", message, format!("{help} or more")))
 }
 
-fn breaker_after_budget(case: &Case<'_>) -> Option<Violation> {
-    let policy = case.retrying()?;
+pub(super) fn breaker_after_budget(case: &Case<'_>) -> Option<Violation> {
+    // Calls that park wait when the budget is dry, so it does not matter which of the two acts first.
+    let policy = case.retrying().filter(|policy| !policy.parks())?;
     let breaker = policy.breaker()?;
     let rate = calls_of_a_client(case);
     let exhausted = failures_until_exhausted(policy, rate)?;
@@ -89,7 +86,7 @@ fn failures_until_exhausted(policy: &Policy, calls: Option<f64>) -> Option<f64> 
     let retries = match *policy.budget() {
         Budget::Window(budget) => {
             let earned = budget.ratio * calls? + per_second(budget.floor);
-            earned * budget.ttl as f64 / 1e9 + f64::from(budget.bootstrap)
+            earned * budget.ttl.as_nanos_f64() / 1e9 + f64::from(budget.bootstrap)
         }
         // At most a full account: when all calls fail, none earns anything.
         Budget::Tokens(budget) => f64::from(budget.capacity / budget.cost.max(1)),
@@ -108,7 +105,7 @@ fn failures_until_open(policy: &Policy, rule: &BreakerRule, calls: Option<f64>) 
         Lookback::Time(window) => {
             let attempts = f64::from(policy.attempts());
             // Without the rate, only the minimum is known: it does not open before.
-            let before = calls.unwrap_or(0.0) * window as f64 / 1e9;
+            let before = calls.unwrap_or(0.0) * window.as_nanos_f64() / 1e9;
             let failures = attempts * before * ratio / (attempts * (1.0 - ratio) + ratio);
             Some(failures.max(rule.minimum() as f64).ceil())
         }

@@ -8,8 +8,7 @@ use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, Reach};
 use super::{Case, Rule, Violation};
 use crate::file::Route;
 use crate::finding::Severity;
-use crate::format::Format;
-use crate::found::Found;
+use crate::format::{Format, Found};
 
 /// Retries of client errors.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
@@ -17,7 +16,6 @@ pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
     severity: Severity::Error,
     about: "client errors are retried, although the same request fails again",
     origin: "the table of statuses and the checklist of \"Retries & Exponential Backoff\"",
-    check: Some(retries_client_errors),
 };
 
 /// A 500 for an unsafe request.
@@ -26,7 +24,6 @@ pub static RETRIES_500_UNSAFE: Rule = Rule {
     severity: Severity::Error,
     about: "a 500 is retried for requests that may have been processed and carry no idempotency key",
     origin: "the payment exercise of \"Retries & Exponential Backoff\"; \"Preventing Retry Storms\" on idempotency",
-    check: Some(retries_500_unsafe),
 };
 
 /// An unknown outcome of an unsafe request.
@@ -35,14 +32,13 @@ pub static UNSAFE_WITHOUT_KEY: Rule = Rule {
     severity: Severity::Error,
     about: "requests that are not idempotent are retried without a key after failures with an unknown outcome",
     origin: "question 4 of \"Retries & Exponential Backoff\"; \"Preventing Retry Storms\" on idempotency; Istio issue 50506",
-    check: Some(unsafe_without_key),
 };
 
 /// The gRPC statuses that blame the request.
 const GRPC_CLIENT_ERRORS: [u16; 8] = [3, 5, 6, 7, 9, 11, 12, 16];
 
-fn retries_client_errors(case: &Case<'_>) -> Option<Violation> {
-    let codes = case.retrying()?.retry_on().codes().iter();
+pub(super) fn retries_client_errors(case: &Case<'_>) -> Option<Violation> {
+    let codes = case.repeating()?.retry_on().codes().iter();
     let codes: Vec<u16> = codes.copied().filter(|code| is_client_error(*code)).collect();
     if codes.is_empty() {
         return None;
@@ -83,18 +79,36 @@ pub(super) fn retried_unknowns(policy: &Policy) -> Vec<String> {
     named.map(|class| class.name().to_owned()).chain(codes.map(status)).collect()
 }
 
-fn retries_500_unsafe(case: &Case<'_>) -> Option<Violation> {
-    let is_only = retried_unknowns(case.retrying()?) == ["500"];
+pub(super) fn retries_500_unsafe(case: &Case<'_>) -> Option<Violation> {
+    let is_only = retried_unknowns(case.repeating()?) == ["500"];
     let requests = Requests::retried(case).filter(|_| is_only)?;
     Some(requests.without_key(case, "a 500", "stop retrying 500"))
 }
 
-fn unsafe_without_key(case: &Case<'_>) -> Option<Violation> {
-    let unknowns = retried_unknowns(case.retrying()?);
+pub(super) fn unsafe_without_key(case: &Case<'_>) -> Option<Violation> {
+    let unknowns = retried_unknowns(case.repeating()?);
     let has_others = unknowns.iter().any(|unknown| unknown != "500");
     let requests = Requests::retried(case).filter(|_| has_others)?;
-    let or = "retry only failures before processing: connect, refused, throttled";
-    Some(requests.without_key(case, &unknowns.join(", "), or))
+    let or = case.system().advice.only;
+    // The default conditions of a mesh include statuses that only gRPC has, also in routes of plain HTTP.
+    let is_grpc = |unknown: &String| GRPC_STATUSES.contains(&unknown.as_str());
+    let is_default = !case.found.places.has("retry_on") && unknowns.iter().all(is_grpc);
+    let unknowns = if case.found.format == Format::Grpc { as_grpc(&unknowns) } else { unknowns };
+    let violation = requests.without_key(case, &unknowns.join(", "), or);
+    Some(violation.at_most(Severity::Note, is_default))
+}
+
+/// Classes as the statuses that they stand for in a service config.
+fn as_grpc(failures: &[String]) -> Vec<String> {
+    let named = failures.iter().map(|failure| match failure.as_str() {
+        "reset" | "overloaded" => "UNAVAILABLE",
+        "timeout" => "DEADLINE_EXCEEDED",
+        "server-error" => "UNKNOWN and INTERNAL",
+        status => status,
+    });
+    let mut named: Vec<String> = named.map(str::to_owned).collect();
+    named.dedup();
+    named
 }
 
 /// Requests that must not be processed twice.
@@ -103,6 +117,8 @@ pub(super) struct Requests {
     pub(super) what: String,
     /// The index of the first route with such a request.
     pub(super) route: usize,
+    /// Whether a route names their methods. Without, they may all be reads.
+    is_named: bool,
 }
 
 impl Requests {
@@ -129,16 +145,18 @@ impl Requests {
             let has_one = |route: &Route| route.methods.iter().any(|method| is_unsafe(method));
             let (route, _) = keyless().find(|(_, route)| has_one(route))?;
             let methods: Vec<&str> = methods.into_iter().collect();
-            return Some(Self { what: format!("{} requests", methods.join(" and ")), route });
+            let what = format!("{} requests", methods.join(" and "));
+            let what = case.system().advice.requests.map_or(what, str::to_owned);
+            return Some(Self { what, route, is_named: true });
         }
         let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
-        let what = "requests of every method".to_owned();
-        (any && !checks_safety).then_some(Self { what, route: 0 })
+        let what = case.system().advice.requests.unwrap_or("requests of every method").to_owned();
+        (any && !checks_safety).then_some(Self { what, route: 0, is_named: false })
     }
 
     /// Other systems retry such a request. Ours does not, which is safe but may be unexpected.
     fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Violation {
-        let Self { what, route } = self;
+        let Self { what, route, is_named } = self;
         if case.found.checks_safety {
             let message = format!(
                 "{what} carry no idempotency key, so Redial will not retry them after {failures}: the server may have \
@@ -154,10 +172,11 @@ impl Requests {
              server may process them twice"
         );
         let help = format!(
-            "send an idempotency key, the same for every attempt, give these requests a route without retries, \
-             or {or}"
+            "send an idempotency key, the same for every attempt, {}, or {or}",
+            case.system().advice.exempt
         );
         let violation = Violation::new("retry_on", message, help);
+        let violation = violation.at_most(Severity::Warning, !is_named);
         violation.note_unless(case.system().advice.names_requests)
     }
 }

@@ -1,13 +1,13 @@
 //! Rules about the surroundings of a policy: other layers, the client's machine, the server's queue.
 
 use redial_core::admit::budget::Budget;
-use redial_core::{DurationText, Policy, nanos_or_never};
+use redial_core::{Policy, Span};
 
 use super::admit::per_second;
 use super::{Case, Rule, Violation};
 use crate::file::{Layer, Queue};
 use crate::finding::Severity;
-use crate::found::Found;
+use crate::format::Found;
 
 /// Retries in several layers.
 pub static LAYERED_RETRIES: Rule = Rule {
@@ -15,7 +15,6 @@ pub static LAYERED_RETRIES: Rule = Rule {
     severity: Severity::Warning,
     about: "several layers of a call chain retry, and their attempts multiply",
     origin: "\"Preventing Retry Storms\" on fan-out amplification; \"Retries Without Thundering Herds\"",
-    check: Some(layered_retries),
 };
 
 /// Too few ports.
@@ -24,7 +23,6 @@ pub static SOCKETS_HELD: Rule = Rule {
     severity: Severity::Note,
     about: "the attempts of all clients, or the calls in progress, need more ports than one address has",
     origin: "\"Preventing Retry Storms\" on socket exhaustion",
-    check: Some(sockets_held),
 };
 
 /// A queue without a bound.
@@ -33,7 +31,6 @@ pub static UNBOUNDED_QUEUE: Rule = Rule {
     severity: Severity::Warning,
     about: "the queue is unbounded, so requests are served after their callers have given up",
     origin: "\"Retries Without Thundering Herds\" on backpressure; the default executors of Spring and resilience4j",
-    check: Some(unbounded_queue),
 };
 
 /// A layer that retries.
@@ -44,7 +41,7 @@ struct Retrier<'a> {
     found: Option<&'a Found>,
 }
 
-fn layered_retries(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn layered_retries(case: &Case<'_>) -> Option<Violation> {
     let chain = &case.setting().chain;
     if !chain.iter().any(|layer| layer.name == case.found.name) {
         return None;
@@ -102,7 +99,7 @@ fn retrier<'a>(case: &Case<'a>, layer: &'a Layer) -> Retrier<'a> {
 /// The ephemeral ports of one address on Linux, for one destination: 32768 to 60999.
 const PORTS: u64 = 28_232;
 
-fn sockets_held(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn sockets_held(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let [(by_clients, clients_text), (by_rate, rate_text)] =
         [opened_by_clients(case, policy), held_by_calls(case, policy)];
@@ -134,16 +131,24 @@ fn held_by_calls(case: &Case<'_>, policy: &Policy) -> (u64, String) {
         return (0, String::new());
     };
     let held = (per_second(calls) * elapsed.as_secs_f64()).ceil() as u64;
-    let longest = DurationText(nanos_or_never(Some(elapsed)));
+    let longest = Span::from(elapsed);
     (held, format!("{calls} calls × {longest} until the last wait and attempt are over"))
 }
 
-fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
+    case.retrying()?;
     if case.setting().queue != Some(Queue::Unbounded) {
         return None;
     }
     let message = "the queue is unbounded: in an overload, requests wait until their callers have given up and retried, and \
                    the server's work is wasted";
-    let help = "bound the queue to what is served in half of an attempt timeout, and reject the rest at once";
-    Some(Violation::new("setting.queue", message, help))
+    let system = case.system();
+    let field = system.advice.queue.unwrap_or("queue");
+    let help = format!(
+        "set `{field}` to what is served in half of an attempt timeout, such as 100, and the rest is rejected at once"
+    );
+    // A default that another file may override.
+    let is_default = system.advice.queue.is_some() && !case.found.places.has("setting.queue");
+    let violation = Violation::new("setting.queue", message, help);
+    Some(violation.at_most(Severity::Note, is_default))
 }

@@ -1,7 +1,7 @@
 //! Rules about hedges: is a second request safe, does it come in time, and not too often?
 
 use redial_core::schedule::{HedgeDelay, HedgeRule};
-use redial_core::{DurationText, Policy, SECOND};
+use redial_core::{Policy, Span};
 
 use super::admit::percent;
 use super::decide::Requests;
@@ -16,7 +16,6 @@ pub static HEDGES_UNSAFE: Rule = Rule {
     severity: Severity::Error,
     about: "requests that are not idempotent are hedged without a key, so the server may process both",
     origin: "gRPC proposal A6: hedging is for methods that are safe to execute several times",
-    check: Some(hedges_unsafe),
 };
 
 /// Hedges that are never sent.
@@ -25,7 +24,6 @@ pub static HEDGE_NEVER_FIRES: Rule = Rule {
     severity: Severity::Warning,
     about: "the attempt or the call ends before its hedge would be sent, or `attempts` is 1, which leaves none for a hedge",
     origin: "\"The Tail at Scale\": a hedge is sent while the first request is outstanding",
-    check: Some(hedge_never_fires),
 };
 
 /// Hedges of usual requests.
@@ -34,7 +32,6 @@ pub static HEDGE_TOO_EARLY: Rule = Rule {
     severity: Severity::Warning,
     about: "more than half of the calls are hedged, which nearly doubles the load",
     origin: "\"The Tail at Scale\": a hedge after the 95th percentile adds about 5% load",
-    check: Some(hedge_too_early),
 };
 
 /// The hedges of a policy, unless they are only those of overtaken attempts: that is the default, which does no harm where it
@@ -43,11 +40,11 @@ fn chosen_hedge(policy: &Policy) -> Option<&HedgeRule> {
     policy.hedge().filter(|rule| !rule.overtaken)
 }
 
-fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
     chosen_hedge(case.retrying()?)?;
     // Where other systems can be restricted to safe requests, it is their retries, not their hedges.
     let checks_safety = case.found.checks_safety && case.found.format == Format::Redial;
-    let Requests { what, route } = Requests::unsafe_ones(case, checks_safety)?;
+    let Requests { what, route, .. } = Requests::unsafe_ones(case, checks_safety)?;
     if checks_safety {
         let message = format!(
             "{what} carry no idempotency key, so Redial will not hedge them: a slow one stays slow"
@@ -66,7 +63,7 @@ fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
     Some(violation.note_unless(case.system().advice.names_requests))
 }
 
-fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
     let (policy, system) = (case.policy(), case.system());
     let rule = chosen_hedge(policy)?;
     if policy.attempts() == 1 {
@@ -80,22 +77,19 @@ fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
         return Some(Violation::new(
             "hedge.share",
             message,
-            system.set_time("deadline", 10 * SECOND),
+            system.set_time("deadline", Span::from_secs(10)),
         ));
     }
-    let end = policy.attempt_timeout_nanos().min(policy.deadline_nanos());
+    let end = policy.attempt_timeout_limit().min(policy.deadline_limit()).span()?;
     let delay = rule.fixed_delay().filter(|delay| *delay >= end)?;
-    let what = if policy.attempt_timeout_nanos() == end { "an attempt" } else { "the call" };
-    let message = format!(
-        "{what} times out after {}, so its hedge, due after {}, is never sent",
-        DurationText(end),
-        DurationText(delay)
-    );
-    let sooner = rounded_down((end as f64 / 4.0 / rule.multiple) as u64);
+    let what = if policy.attempt_timeout_limit() == end.into() { "an attempt" } else { "the call" };
+    let message =
+        format!("{what} times out after {end}, so its hedge, due after {delay}, is never sent");
+    let sooner = rounded_down(Span::from_nanos_f64(end.as_nanos_f64() / 4.0 / rule.multiple));
     Some(Violation::new("hedge.after", message, system.set_time("hedge.after", sooner)))
 }
 
-fn hedge_too_early(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn hedge_too_early(case: &Case<'_>) -> Option<Violation> {
     let rule = chosen_hedge(case.retrying()?)?;
     let HedgeDelay::Quantile(ratio) = rule.when else { return None };
     // Above 1, how many attempts are slower than the multiple is unknown.

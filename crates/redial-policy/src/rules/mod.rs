@@ -6,7 +6,6 @@ pub mod breaker;
 pub mod decide;
 pub mod fleet;
 pub mod hedge;
-pub mod reading;
 pub mod schedule;
 pub mod sidecar;
 pub mod time;
@@ -14,64 +13,50 @@ pub mod time;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use redial_core::{Draft, Nanos, Policy};
+use redial_core::{Draft, Policy, Span};
 
 use crate::file::Setting;
-use crate::finding::{Finding, Severity};
-use crate::format::System;
-use crate::found::Found;
-use crate::source::{Place, SourceId};
+pub use crate::finding::Rule;
+use crate::finding::{Finding, Severity, reading};
+use crate::format::{Found, System};
+use crate::source::SourceId;
 
-/// A rule of the review.
-#[derive(Debug)]
-pub struct Rule {
-    /// The name, which never changes.
-    pub name: &'static str,
-    /// The severity, which a finding may lower or raise.
-    pub severity: Severity,
-    /// What the rule reports, in one sentence.
-    pub about: &'static str,
-    /// The source of the rule.
-    pub origin: &'static str,
-    /// Checks one config; `None` if only a reader can find a violation.
-    pub(crate) check: Option<fn(&Case<'_>) -> Option<Violation>>,
-}
+/// A check of one config.
+type Check = fn(&Case<'_>) -> Option<Violation>;
 
-impl PartialEq for Rule {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
+/// The rules that a policy shows, in the order of a retry: decide, schedule, admit.
+const CHECKED: [(&Rule, Check); 27] = [
+    (&decide::RETRIES_CLIENT_ERRORS, decide::retries_client_errors),
+    (&decide::RETRIES_500_UNSAFE, decide::retries_500_unsafe),
+    (&decide::UNSAFE_WITHOUT_KEY, decide::unsafe_without_key),
+    (&schedule::NO_JITTER, schedule::no_jitter),
+    (&schedule::PARTIAL_JITTER, schedule::partial_jitter),
+    (&schedule::TOO_MANY_ATTEMPTS, schedule::too_many_attempts),
+    (&schedule::DELAY_UNCAPPED, schedule::delay_uncapped),
+    (&schedule::BASE_BELOW_TIMER, schedule::base_below_timer),
+    (&schedule::HINT_IGNORED, schedule::hint_ignored),
+    (&schedule::HINT_UNCAPPED, schedule::hint_uncapped),
+    (&time::SLOWER_THAN_SLO, time::slower_than_slo),
+    (&time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE, time::attempt_timeout_not_below_deadline),
+    (&time::ATTEMPTS_DO_NOT_FIT, time::attempts_do_not_fit),
+    (&time::DELAYS_DO_NOT_FIT, time::delays_do_not_fit),
+    (&time::NO_TIMEOUT, time::no_timeout),
+    (&hedge::HEDGES_UNSAFE, hedge::hedges_unsafe),
+    (&hedge::HEDGE_NEVER_FIRES, hedge::hedge_never_fires),
+    (&hedge::HEDGE_TOO_EARLY, hedge::hedge_too_early),
+    (&admit::NO_BUDGET, admit::no_budget),
+    (&admit::FLOOR_EXCEEDS_SHARE, admit::floor_exceeds_share),
+    (&admit::MULTIPLIER_ABOVE_TARGET, admit::multiplier_above_target),
+    (&admit::TIMEOUTS_RETRIED, admit::timeouts_retried),
+    (&breaker::BREAKER_WINDOW_TOO_SHORT, breaker::breaker_window_too_short),
+    (&breaker::BREAKER_AFTER_BUDGET, breaker::breaker_after_budget),
+    (&fleet::LAYERED_RETRIES, fleet::layered_retries),
+    (&fleet::SOCKETS_HELD, fleet::sockets_held),
+    (&fleet::UNBOUNDED_QUEUE, fleet::unbounded_queue),
+];
 
-/// All rules, in the order of a retry: decide, schedule, admit; then those of the readers.
-pub const ALL: &[&Rule] = &[
-    &decide::RETRIES_CLIENT_ERRORS,
-    &decide::RETRIES_500_UNSAFE,
-    &decide::UNSAFE_WITHOUT_KEY,
-    &schedule::NO_JITTER,
-    &schedule::PARTIAL_JITTER,
-    &schedule::TOO_MANY_ATTEMPTS,
-    &schedule::DELAY_UNCAPPED,
-    &schedule::BASE_BELOW_TIMER,
-    &schedule::HINT_IGNORED,
-    &schedule::HINT_UNCAPPED,
-    &time::SLOWER_THAN_SLO,
-    &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE,
-    &time::ATTEMPTS_DO_NOT_FIT,
-    &time::DELAYS_DO_NOT_FIT,
-    &time::NO_TIMEOUT,
-    &hedge::HEDGES_UNSAFE,
-    &hedge::HEDGE_NEVER_FIRES,
-    &hedge::HEDGE_TOO_EARLY,
-    &admit::NO_BUDGET,
-    &admit::FLOOR_EXCEEDS_SHARE,
-    &admit::MULTIPLIER_ABOVE_TARGET,
-    &admit::TIMEOUTS_RETRIED,
-    &breaker::BREAKER_WINDOW_TOO_SHORT,
-    &breaker::BREAKER_AFTER_BUDGET,
-    &fleet::LAYERED_RETRIES,
-    &fleet::SOCKETS_HELD,
-    &fleet::UNBOUNDED_QUEUE,
+/// The rules that only a reader, or a whole file, shows.
+const OTHERS: [&Rule; 13] = [
     &reading::UNKNOWN_RETRY_ON,
     &reading::ATTEMPTS_OR_RETRIES,
     &reading::SHADOWED_ANNOTATIONS,
@@ -87,6 +72,17 @@ pub const ALL: &[&Rule] = &[
     &sidecar::KEYS_WITHOUT_RETRIES,
 ];
 
+/// All rules.
+pub const ALL: [&Rule; CHECKED.len() + OTHERS.len()] = {
+    let mut all = [OTHERS[0]; CHECKED.len() + OTHERS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < CHECKED.len() { CHECKED[i].0 } else { OTHERS[i - CHECKED.len()] };
+        i += 1;
+    }
+    all
+};
+
 /// The rule with this name.
 pub fn named(name: &str) -> Option<&'static Rule> {
     ALL.iter().find(|rule| rule.name == name).copied()
@@ -98,9 +94,8 @@ pub fn review(found: &[Found]) -> Vec<Finding> {
     let named = named_in_chains(found);
     for one in found {
         let case = Case { found: one, named: &named };
-        for rule in ALL {
-            let violation = rule.check.and_then(|check| check(&case));
-            findings.extend(violation.map(|violation| violation.finding(rule, one)));
+        for (rule, check) in CHECKED {
+            findings.extend(check(&case).map(|violation| violation.finding(rule, one)));
         }
     }
     sort(&mut findings);
@@ -110,20 +105,6 @@ pub fn review(found: &[Found]) -> Vec<Finding> {
 /// Sorts by text, place and rule.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (finding.place, finding.rule.name));
-}
-
-impl Rule {
-    /// A finding at `place`, in a config that starts at `policy`.
-    pub(crate) fn finding(
-        &'static self,
-        place: Place,
-        policy: Place,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Finding {
-        let (message, help) = (message.into(), help.into());
-        Finding { rule: self, severity: self.severity, place, policy, message, help, fix: None }
-    }
 }
 
 /// A config under review.
@@ -160,6 +141,11 @@ impl<'a> Case<'a> {
         Some(self.policy()).filter(|policy| policy.attempts() > 1)
     }
 
+    /// The policy, if it retries failures that are known.
+    fn repeating(&self) -> Option<&'a Policy> {
+        self.retrying().filter(|_| self.found.knows_failures)
+    }
+
     fn system(&self) -> &'static System {
         self.found.format.system()
     }
@@ -171,12 +157,12 @@ impl<'a> Case<'a> {
     }
 
     /// The advice to set a time, or what to do where this config has no field for it.
-    fn set_time(&self, path: &'static str, nanos: Nanos) -> String {
+    fn set_time(&self, path: &'static str, span: Span) -> String {
         if (self.system().advice.lacks)(&self.found.places, path) {
             return "this kind of config has no field for it: configure it in the client"
                 .to_owned();
         }
-        self.system().set_time(path, nanos)
+        self.system().set_time(path, span)
     }
 
     /// Whether there is neither a deadline nor a timeout, which is a finding of its own.

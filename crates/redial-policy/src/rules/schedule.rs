@@ -1,15 +1,16 @@
 //! Rules about waits: how long, how often, and whether hints of the server are honoured.
 
-use redial_core::decide::Outcome;
+use redial_core::admit::budget::Budget;
+use redial_core::decide::{Class, Outcome};
 use redial_core::schedule::{Backoff, HintRule, Jitter, Range};
-use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
+use redial_core::{Policy, Span};
 
 use super::{Case, Rule, Violation};
 use crate::file::Setting;
 use crate::finding::Severity;
 
-const MINUTE: Nanos = 60 * SECOND;
-const HOUR: Nanos = 60 * MINUTE;
+const MINUTE: Span = Span::from_secs(60);
+const HOUR: Span = Span::from_secs(3600);
 
 /// Waits without jitter.
 pub static NO_JITTER: Rule = Rule {
@@ -17,7 +18,6 @@ pub static NO_JITTER: Rule = Rule {
     severity: Severity::Error,
     about: "the waits have no jitter, so callers that fail together retry together",
     origin: "\"Retries: exponential backoff, jitter\"; \"The default jitter\": jitter does not help a single client, so that is a note",
-    check: Some(no_jitter),
 };
 
 /// Waits that are partly fixed.
@@ -26,7 +26,6 @@ pub static PARTIAL_JITTER: Rule = Rule {
     severity: Severity::Warning,
     about: "a part of every wait is fixed, so callers that fail together retry in a narrow window",
     origin: "the table of strategies in \"Retries: exponential backoff, jitter\"; the trade-offs in \"Preventing Retry Storms\"",
-    check: Some(partial_jitter),
 };
 
 /// Too many attempts.
@@ -35,7 +34,6 @@ pub static TOO_MANY_ATTEMPTS: Rule = Rule {
     severity: Severity::Warning,
     about: "a call makes more than 5 attempts, or has no practical limit",
     origin: "the checklist of \"Retries & Exponential Backoff\": at most 5 for most APIs",
-    check: Some(too_many_attempts),
 };
 
 /// A wait that outlasts its caller.
@@ -44,7 +42,6 @@ pub static DELAY_UNCAPPED: Rule = Rule {
     severity: Severity::Warning,
     about: "a wait can exceed 60 s, or has no practical cap",
     origin: "the checklist of \"Retries & Exponential Backoff\": a cap of at most 60 s",
-    check: Some(delay_uncapped),
 };
 
 /// A base below the resolution of the timer.
@@ -53,7 +50,6 @@ pub static BASE_BELOW_TIMER: Rule = Rule {
     severity: Severity::Warning,
     about: "the first waits are shorter than the timer's resolution, which removes the jitter",
     origin: "\"Preventing Retry Storms\" on sleep precision and clock drift",
-    check: Some(base_below_timer),
 };
 
 /// Ignored hints.
@@ -62,7 +58,6 @@ pub static HINT_IGNORED: Rule = Rule {
     severity: Severity::Warning,
     about: "the server's Retry-After is ignored",
     origin: "question 3 of \"Retries & Exponential Backoff\"; the streaming playbook of \"Retries: exponential backoff, jitter\"",
-    check: Some(hint_ignored),
 };
 
 /// Hints without a cap.
@@ -71,23 +66,18 @@ pub static HINT_UNCAPPED: Rule = Rule {
     severity: Severity::Warning,
     about: "a server can make its callers wait for more than 5 minutes",
     origin: "Envoy ignores hints above 300 s; Redial's default is 60 s",
-    check: Some(hint_uncapped),
 };
 
-fn time(nanos: Nanos) -> DurationText {
-    DurationText(nanos)
-}
-
-fn no_jitter(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn no_jitter(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let backoff = policy.backoff();
-    let Range { lo, hi } = backoff.range(1, 0);
-    if lo != hi {
+    let Range { lo, hi } = backoff.range(1, Span::ZERO);
+    // Without any wait there is nothing to spread, which base-below-timer reports.
+    if lo != hi || hi <= IMMEDIATE {
         return None;
     }
     let message = format!(
-        "every caller waits exactly {} before its first retry: {} that fail together retry together",
-        time(lo),
+        "every caller waits exactly {lo} before its first retry: {} that fail together retry together",
         case.clients()
     );
     let help = advice_or_set(case, case.system().advice.add_jitter);
@@ -117,22 +107,20 @@ fn advice_or_set(case: &Case<'_>, advice: Option<&'static str>) -> String {
 /// The number of clients that make a fleet.
 const MANY: u32 = 100;
 
-fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let backoff = policy.backoff();
     let Setting { clients, synchronised, .. } = case.setting();
     let fleet = *synchronised == Some(true) || clients.is_some_and(|clients| clients >= MANY);
-    let Range { lo, hi } = backoff.range(1, 0);
+    let Range { lo, hi } = backoff.range(1, Span::ZERO);
     // Decorrelated waits start at the base too, but later ones spread.
-    if !fleet || backoff.jitter == Jitter::Decorrelated || lo == 0 || lo == hi {
+    if !fleet || backoff.jitter == Jitter::Decorrelated || lo.is_zero() || lo == hi {
         return None;
     }
     let message = format!(
-        "the first retry waits {} to {}: {} that fail together all retry within {}",
-        time(lo),
-        time(hi),
+        "the first retry waits {lo} to {hi}: {} that fail together all retry within {}",
         case.clients(),
-        time(hi - lo)
+        hi - lo
     );
     let advice = case.system().advice.full_jitter;
     let violation = Violation::new("backoff.jitter", message, advice_or_set(case, advice));
@@ -144,16 +132,22 @@ fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
 /// As many attempts as this are no limit.
 pub(super) const NO_CAP: u32 = 1000;
 
-fn too_many_attempts(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn too_many_attempts(case: &Case<'_>) -> Option<Violation> {
     let attempts = case.policy().attempts();
     if attempts <= 5 {
         return None;
     }
+    let until = if case.policy().breaker().is_some() { " until the breaker opens" } else { "" };
     let message = if attempts >= NO_CAP {
         format!("no limit on attempts: {attempts} attempts are as many as time allows")
+    } else if *case.policy().budget() == Budget::None {
+        format!(
+            "a call makes up to {attempts} attempts: when all calls fail, that multiplies the load by {attempts}{until}"
+        )
     } else {
         format!(
-            "a call makes up to {attempts} attempts: when all calls fail, that multiplies the load by {attempts}"
+            "a call makes up to {attempts} attempts: the budget bounds the load, but the caller waits for all of them, and \
+             the last ones rarely succeed"
         )
     };
     let mut help = case.system().set_attempts(4);
@@ -165,7 +159,7 @@ fn too_many_attempts(case: &Case<'_>) -> Option<Violation> {
     Some(violation.fixed_by(Some(fix)).note_unless(case.can_set("attempts")))
 }
 
-fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let cap = policy.backoff().cap;
     if cap <= MINUTE {
@@ -174,63 +168,77 @@ fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
     let what = if cap >= HOUR { "no practical delay cap" } else { "a long delay cap" };
     let longest = longest_wait(policy);
     let message = if longest < cap {
-        let (cap, longest) = (time(cap), time(longest));
         format!(
             "{what} of {cap}: with these attempts no wait exceeds {longest}, but more attempts would"
         )
     } else {
-        format!("{what}: a caller can wait {} for one retry", time(cap))
+        format!("{what}: a caller can wait {cap} for one retry")
     };
     let Backoff { base, .. } = *policy.backoff();
     // A cap that cannot be set is a multiple of the base.
     let (can_cap, can_base) = (case.can_set("backoff.cap"), case.can_set("backoff.base"));
-    let mut help = case.system().set_time("backoff.cap", (20 * SECOND).max(base).min(MINUTE));
+    let nearby = (cap / 10).clamp(Span::from_secs(20), MINUTE);
+    let mut help = case.system().set_time("backoff.cap", nearby.max(base).min(MINUTE));
     if !can_cap && can_base {
-        help = case.system().set_time("backoff.base", 2 * SECOND);
+        help = case.system().set_time("backoff.base", Span::from_secs(2));
     } else if base > MINUTE {
-        help = format!("{help}, and {}", case.system().set_time("backoff.base", SECOND));
+        help = format!("{help}, and {}", case.system().set_time("backoff.base", Span::SECOND));
     }
     let violation = Violation::new("backoff.cap", message, help).error_if(cap >= HOUR);
     Some(violation.at_most(Severity::Note, longest <= MINUTE).note_unless(can_cap || can_base))
 }
 
 /// The longest wait that can occur: few attempts do not reach the cap, and no wait starts that would exceed the deadline.
-fn longest_wait(policy: &Policy) -> Nanos {
-    let backoff = policy.backoff();
-    let mut longest = 0;
+fn longest_wait(policy: &Policy) -> Span {
+    let (backoff, deadline) = (policy.backoff(), policy.deadline_limit());
+    let mut longest = Span::ZERO;
     for k in 1..policy.attempts() {
         longest = backoff.longest(k, longest);
-        if longest >= backoff.cap.min(policy.deadline_nanos()) {
+        if longest >= deadline.cap(backoff.cap) {
             break;
         }
     }
-    longest.min(policy.deadline_nanos())
+    deadline.cap(longest)
 }
 
 /// The resolution of most timers.
-const TICK: Nanos = 1_000_000;
+const USUAL_TIMER: Span = Span::MILLISECOND;
 
-fn base_below_timer(case: &Case<'_>) -> Option<Violation> {
-    let Backoff { base, cap, .. } = *case.retrying()?.backoff();
-    let tick = case.setting().timer.unwrap_or(TICK);
+/// A base up to this stands for no wait at all: the least of a policy is a nanosecond.
+const IMMEDIATE: Span = Span::from_micros(1);
+
+pub(super) fn base_below_timer(case: &Case<'_>) -> Option<Violation> {
+    let policy = case.retrying()?;
+    let Backoff { base, cap, .. } = *policy.backoff();
+    let tick = case.setting().timer.unwrap_or(USUAL_TIMER);
     if base >= tick {
         return None;
     }
-    let message = format!(
-        "the first wait is at most {}, below the timer's resolution of {}: all draws become the same wait",
-        time(base),
-        time(tick)
+    let mut message = format!(
+        "the first wait is at most {base}, below the timer's resolution of {tick}: all draws become the same wait"
     );
-    let enough = tick.saturating_mul(10);
-    let mut help = case.system().set_time("backoff.base", enough.min(cap.max(tick)));
-    if cap < tick {
+    let nearby = if base <= IMMEDIATE { Span::MAX } else { (base * 10).max(tick) };
+    if base <= IMMEDIATE {
+        "there is no wait before the first retry: callers that fail together retry at once, together"
+            .clone_into(&mut message);
+    }
+    let enough = (tick * 10).min(nearby);
+    let is_immediate = base <= IMMEDIATE;
+    let fits = if is_immediate { enough } else { enough.min(cap.max(tick)) };
+    let mut help = case.system().set_time("backoff.base", fits);
+    if cap < tick && (!is_immediate || case.can_set("backoff.cap")) {
         help = format!("{help}, and {}", case.system().set_time("backoff.cap", enough));
     }
-    Some(Violation::new("backoff.base", message, help).note_unless(case.can_set("backoff.base")))
+    // A connection that was refused is usually tried again at once, on another server.
+    let on = policy.retry_on();
+    let is_failover = is_immediate && on.codes().is_empty() && on.classes().eq([Class::Connect]);
+    let violation = Violation::new("backoff.base", message, help);
+    let violation = violation.at_most(Severity::Note, is_failover);
+    Some(violation.note_unless(case.can_set("backoff.base")))
 }
 
-fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
-    let policy = case.retrying()?;
+pub(super) fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
+    let policy = case.repeating()?;
     let repeats = |status| match Outcome::of_status(status) {
         Outcome::Failure(failure) => policy.retry_on().contains(&failure),
         _ => false,
@@ -247,7 +255,7 @@ fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
         "{} will be retried after the policy's own wait, whatever its Retry-After: a server that asks for 45s may ban a \
          caller that retries within {}",
         hinting.join(" and "),
-        time(policy.backoff().range(1, 0).hi)
+        policy.backoff().range(1, Span::ZERO).hi
     );
     let advice = case.system().advice.honour_hints;
     let help = advice.map_or_else(
@@ -264,10 +272,11 @@ fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
     Some(violation.note_unless(advice.is_some()))
 }
 
-fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
+pub(super) fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let HintRule::Honour { cap, .. } = *policy.hint_rule() else { return None };
-    if cap <= 5 * MINUTE || policy.deadline_nanos() <= 5 * MINUTE {
+    let few_minutes = 5 * MINUTE;
+    if cap <= few_minutes || policy.deadline_limit() <= few_minutes.into() {
         return None;
     }
     // Where only a deadline bounds hints, no-timeout reports that there is none.
@@ -275,13 +284,14 @@ fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     if !has_cap && case.has_no_end() {
         return None;
     }
-    let deadline = match policy.deadline_nanos() {
-        NEVER => "there is no deadline".to_owned(),
-        deadline => format!("the deadline is {}", time(deadline)),
+    let deadline = match policy.deadline_limit().span() {
+        None => "there is no deadline".to_owned(),
+        Some(deadline) => format!("the deadline is {deadline}"),
     };
-    let length = if cap > 24 * HOUR { "any length".into() } else { format!("up to {}", time(cap)) };
+    let length = if cap > 24 * HOUR { "any length".into() } else { format!("up to {cap}") };
     let message = format!(
-        "a Retry-After of {length} is honoured, and {deadline}: a server can block its callers"
+        "a {} of {length} is honoured, and {deadline}: a server can block its callers",
+        case.system().advice.hint
     );
     let field = if has_cap { "hint.honour.cap" } else { "deadline" };
     let help = case.system().set_time(field, MINUTE);

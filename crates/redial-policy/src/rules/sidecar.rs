@@ -6,11 +6,10 @@ use redial_core::Policy;
 
 use super::Rule;
 use super::decide::retried_unknowns;
-use crate::file::{File, Keys, Route, Upstream};
+use crate::file::{File, MissingKeys, Route, Upstream};
 use crate::finding::{Finding, Severity};
-use crate::inputs::Document;
 use crate::source::Place;
-use crate::tree::{Node, Table, Truncated};
+use crate::tree::{Document, Node, Table, Truncated};
 
 /// A policy that the sidecar does not use.
 pub static UNUSED_POLICY: Rule = Rule {
@@ -18,7 +17,6 @@ pub static UNUSED_POLICY: Rule = Rule {
     severity: Severity::Warning,
     about: "the file has upstreams, and neither an upstream nor a route uses the policy",
     origin: "an upstream without `policy` has the preset `standard`, whatever else the file defines",
-    check: None,
 };
 
 /// Retries behind a store of idempotency keys.
@@ -27,7 +25,6 @@ pub static RETRIES_BELOW_IDEMPOTENCY: Rule = Rule {
     severity: Severity::Warning,
     about: "the sidecar stores idempotency keys for a server, and repeats requests to that server which may have been processed",
     origin: "the order of the layers: what is repeated below the store is not deduplicated by it",
-    check: None,
 };
 
 /// Keys that are made and have no effect.
@@ -36,7 +33,6 @@ pub static KEYS_WITHOUT_RETRIES: Rule = Rule {
     severity: Severity::Warning,
     about: "idempotency keys are made for requests that are never sent again, so they have no effect",
     origin: "a made key is known to the sidecar only: it makes its own retries safe, not those of the caller",
-    check: None,
 };
 
 /// The methods whose repetition a key makes safe.
@@ -158,7 +154,7 @@ fn retries_below_idempotency(case: &Case<'_>, upstream: &Upstream) -> Option<Fin
 }
 
 fn keys_without_retries(case: &Case<'_>, upstream: &Upstream) -> Option<Finding> {
-    if upstream.keys != Keys::Make {
+    if upstream.keys != MissingKeys::Make {
         return None;
     }
     let is_repeated = case.repeating(upstream, UNSAFE.to_vec()).is_some();

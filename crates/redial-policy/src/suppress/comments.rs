@@ -1,11 +1,11 @@
-use crate::inputs::Language;
-use crate::source::Span;
+use crate::source::TextSpan;
+use crate::tree::Language;
 
 /// A comment of a text.
 pub(super) struct Comment<'a> {
     /// The text, without the marks.
     pub(super) text: &'a str,
-    pub(super) span: Span,
+    pub(super) span: TextSpan,
     /// Whether nothing else is on its line.
     pub(super) alone: bool,
 }
@@ -81,7 +81,7 @@ impl<'a> Scan<'a> {
         let whole = &self.text[self.at..self.at + length];
         let text = whole[mark..].trim_end_matches("*/");
         let alone = self.before().trim().is_empty();
-        self.comments.push(Comment { text, span: Span::new(self.at..self.at + length), alone });
+        self.comments.push(Comment { text, span: TextSpan::new(self.at..self.at + length), alone });
         self.skip(length);
     }
 

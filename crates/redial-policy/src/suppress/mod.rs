@@ -14,10 +14,12 @@ mod comments;
 use std::collections::HashMap;
 
 use crate::finding::Finding;
-use crate::inputs::{Document, Inputs, Language};
-use crate::rules::{self, reading};
+use crate::finding::reading;
+use crate::inputs::Inputs;
+use crate::rules;
 use crate::source::{Place, SourceId};
 use crate::suggest::did_you_mean;
+use crate::tree::{Document, Language};
 use comments::comments;
 
 /// The findings, after suppression.

@@ -2,7 +2,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::{Node, Truncated, Value};
-use crate::source::Problem;
+use crate::source::{Problem, Problems};
 
 /// A node and the path to it, so that a problem names the field as the file does:
 /// `methodConfig[0].retryPolicy.maxAttempts: must be at least 2`.
@@ -30,6 +30,11 @@ impl<'a> Cursor<'a> {
         Some(self.below(key, node))
     }
 
+    /// Whether this is `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        self.node.value == Value::Null
+    }
+
     /// The child with the first of these names that is present: systems rename their fields.
     pub fn first(&self, keys: &[&str]) -> Option<Self> {
         keys.iter().find_map(|key| self.get(key))
@@ -38,6 +43,28 @@ impl<'a> Cursor<'a> {
     /// The descendant at this path.
     pub fn at(&self, path: &[&str]) -> Option<Self> {
         path.iter().try_fold(self.clone(), |here, key| here.get(key))
+    }
+
+    /// The deepest descendant on this path, such as `backoff.jitter.around`; `None`, if there is none.
+    pub(crate) fn nearest(&self, path: &str) -> Option<Self> {
+        let mut found: Option<Self> = None;
+        for key in path.split('.') {
+            match found.as_ref().unwrap_or(self).get(key) {
+                Some(next) => found = Some(next),
+                None => break,
+            }
+        }
+        found
+    }
+
+    /// The value of the child with this name, if it has one without a problem.
+    pub(crate) fn read<T>(
+        &self,
+        key: &str,
+        problems: &Problems,
+        read: impl FnOnce(&Self) -> Result<T, Problem>,
+    ) -> Option<T> {
+        problems.ok(read(&self.get(key)?))
     }
 
     /// The items of a list; none, if this is not a list.
@@ -120,7 +147,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A whole number in this range, or a problem. It can be text.
-    pub fn integer(&self, range: RangeInclusive<i64>) -> Result<i64, Problem> {
+    pub fn count(&self, range: RangeInclusive<u32>) -> Result<u32, Problem> {
         let number = match &self.node.value {
             Value::Integer(number) => Some(*number),
             Value::Text(text) => text.trim().parse().ok(),
@@ -129,22 +156,15 @@ impl<'a> Cursor<'a> {
             }
             _ => None,
         };
-        let (least, most) = (range.start(), range.end());
-        match number.ok_or_else(|| self.must_be("a whole number"))? {
-            number if number < *least => {
+        let (least, most) = (*range.start(), *range.end());
+        let number = number.ok_or_else(|| self.must_be("a whole number"))?;
+        match u32::try_from(number) {
+            Ok(number) if range.contains(&number) => Ok(number),
+            _ if number < i64::from(least) => {
                 Err(self.problem(format_args!("must be at least {least}, but is {number}")))
             }
-            number if number > *most => {
-                Err(self.problem(format_args!("must be at most {most}, but is {number}")))
-            }
-            number => Ok(number),
+            _ => Err(self.problem(format_args!("must be at most {most}, but is {number}"))),
         }
-    }
-
-    /// A whole number in this range, or a problem. It can be text.
-    pub fn count(&self, range: RangeInclusive<u32>) -> Result<u32, Problem> {
-        let range = i64::from(*range.start())..=i64::from(*range.end());
-        self.integer(range).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
     }
 
     /// A finite number, or a problem. It can be text.

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::{MOST_NODES, Node, TOO_MANY, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 impl Node {
     /// The documents in each file of a `ConfigMap`, with their places in `text`, from which this node was read. Other
@@ -95,22 +95,22 @@ fn is_relevant(name: &str, text: &str, problem: &Problem) -> bool {
 
 /// The places of the lines of an inner text in the outer one.
 struct Frame {
-    whole: Span,
+    whole: TextSpan,
     /// The start of each line, inside and outside; empty if the outer text does not contain the lines unchanged.
     lines: Vec<(u32, u32)>,
 }
 
 impl Frame {
-    fn new(outer: &str, whole: Span, inner: &str) -> Self {
+    fn new(outer: &str, whole: TextSpan, inner: &str) -> Self {
         let lines = literal_lines(outer, whole, inner).unwrap_or_default();
         Self { whole, lines }
     }
 
-    fn outer(&self, span: Span) -> Span {
+    fn outer(&self, span: TextSpan) -> TextSpan {
         if self.lines.is_empty() {
             return self.whole;
         }
-        Span { start: self.byte(span.start), end: self.byte(span.end) }
+        TextSpan { start: self.byte(span.start), end: self.byte(span.end) }
     }
 
     fn byte(&self, at: u32) -> u32 {
@@ -121,7 +121,7 @@ impl Frame {
 }
 
 /// The lines, if the outer text contains each of them with the same indent and nothing else.
-fn literal_lines(outer: &str, whole: Span, inner: &str) -> Option<Vec<(u32, u32)>> {
+fn literal_lines(outer: &str, whole: TextSpan, inner: &str) -> Option<Vec<(u32, u32)>> {
     let marked = outer.get(whole.start as usize..)?.starts_with('|');
     let first = if marked {
         whole.start as usize + outer.get(whole.start as usize..)?.find('\n')? + 1

@@ -1,5 +1,5 @@
 use super::{Bounds, Entry, Node, Table, Truncated, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 /// Sections become tables. Entries before the first section, such as environment variables, are at the top.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     }
     reader.close()?;
     let value = Value::Table(Table::new(reader.top)?);
-    Ok(Node { span: Span::new(0..text.len()), value })
+    Ok(Node { span: TextSpan::new(0..text.len()), value })
 }
 
 struct Reader<'a> {
@@ -23,7 +23,7 @@ struct Reader<'a> {
 
 struct Section {
     name: String,
-    name_span: Span,
+    name_span: TextSpan,
     entries: Vec<Entry>,
 }
 
@@ -35,7 +35,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let start = at + (line.len() - line.trim_start().len());
-        let span = Span::new(start..start + content.len());
+        let span = TextSpan::new(start..start + content.len());
         if content.starts_with('[') {
             return self.open(content, span);
         }
@@ -54,7 +54,7 @@ impl Reader<'_> {
         }
     }
 
-    fn open(&mut self, content: &str, span: Span) -> Result<(), Problem> {
+    fn open(&mut self, content: &str, span: TextSpan) -> Result<(), Problem> {
         self.close()?;
         let name = content[1..].split_once(']').filter(|(_, rest)| uncommented(rest).is_empty());
         let (name, _) =
@@ -81,7 +81,7 @@ impl Reader<'_> {
     }
 
     /// `name = value`. A variable may be exported, and its value quoted.
-    fn entry(&mut self, content: &str, span: Span) -> Result<Entry, Problem> {
+    fn entry(&mut self, content: &str, span: TextSpan) -> Result<Entry, Problem> {
         let entry = pair(content, span, &mut self.bounds)?;
         if self.section.is_some() {
             return Ok(entry);
@@ -95,18 +95,20 @@ impl Reader<'_> {
     }
 }
 
-fn pair(content: &str, span: Span, bounds: &mut Bounds) -> Result<Entry, Problem> {
+fn pair(content: &str, span: TextSpan, bounds: &mut Bounds) -> Result<Entry, Problem> {
     bounds.node(2, span)?;
     let (name, value) = content.split_once('=').ok_or_else(|| {
         let message = format!("expected `name = value`, found `{}`", Truncated(content));
         Problem::at(span, message)
     })?;
     let start = span.start as usize;
-    let key_span = Span::new(start..start + name.trim_end().len());
+    let key_span = TextSpan::new(start..start + name.trim_end().len());
     let value_start = start + name.len() + 1 + (value.len() - value.trim_start().len());
     let value = uncommented(value);
-    let node =
-        Node { span: Span::new(value_start..value_start + value.len()), value: Value::from(value) };
+    let node = Node {
+        span: TextSpan::new(value_start..value_start + value.len()),
+        value: Value::from(value),
+    };
     Ok(Entry { key: name.trim_end().to_owned(), key_span, node })
 }
 
@@ -118,7 +120,12 @@ fn uncommented(value: &str) -> &str {
 }
 
 /// An indented line belongs to the entry above it: as a nested entry if that has no value, or else as more text.
-fn continued(last: &mut Entry, line: &str, span: Span, bounds: &mut Bounds) -> Result<(), Problem> {
+fn continued(
+    last: &mut Entry,
+    line: &str,
+    span: TextSpan,
+    bounds: &mut Bounds,
+) -> Result<(), Problem> {
     match &mut last.node.value {
         Value::Text(text) if !text.is_empty() => {
             text.push('\n');

@@ -1,5 +1,5 @@
 use super::{Bounds, Entry, Node, Table, Truncated, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -24,9 +24,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The next character.
-    fn here(&self) -> Span {
+    fn here(&self) -> TextSpan {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
-        Span::new(self.at..self.at + length)
+        TextSpan::new(self.at..self.at + length)
     }
 
     fn expected(&self, what: &str) -> Problem {
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
                 self.at += rest.find('\n').unwrap_or(rest.len());
             } else if rest.starts_with("/*") {
                 let end = rest.find("*/").ok_or_else(|| {
-                    Problem::at(Span::new(self.at..self.at + 2), "unterminated comment")
+                    Problem::at(TextSpan::new(self.at..self.at + 2), "unterminated comment")
                 })?;
                 self.at += end + 2;
             } else {
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
             Some(b'a'..=b'z') => self.literal()?,
             _ => return Err(self.expected("a value")),
         };
-        Ok(Node { span: Span::new(start..self.at), value })
+        Ok(Node { span: TextSpan::new(start..self.at), value })
     }
 
     fn list(&mut self, depth: usize) -> Result<Value, Problem> {
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
             }
             let start = self.at;
             let key = self.string()?;
-            let key_span = Span::new(start..self.at);
+            let key_span = TextSpan::new(start..self.at);
             self.blank()?;
             if self.peek() != Some(b':') {
                 return Err(self.expected("`:`"));
@@ -130,9 +130,10 @@ impl<'a> Reader<'a> {
         let mut text = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest
-                .find(|c: char| c == '"' || c == '\\' || c.is_ascii_control())
-                .ok_or_else(|| Problem::at(Span::new(start..start + 1), "unterminated string"))?;
+            let plain =
+                rest.find(|c: char| c == '"' || c == '\\' || c.is_ascii_control()).ok_or_else(
+                    || Problem::at(TextSpan::new(start..start + 1), "unterminated string"),
+                )?;
             text.push_str(&rest[..plain]);
             self.at += plain;
             match self.peek() {
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
 
     fn escape(&mut self) -> Result<char, Problem> {
         let start = self.at;
-        let unknown = |end| Problem::at(Span::new(start..end), "unknown escape");
+        let unknown = |end| Problem::at(TextSpan::new(start..end), "unknown escape");
         let letter = self.text[start + 1..].chars().next();
         self.at += 1 + letter.map_or(0, char::len_utf8);
         let c = match letter {
@@ -199,7 +200,7 @@ impl<'a> Reader<'a> {
         });
         number
             .filter(|_| !leading_zero && !digits.starts_with('.') && !digits.ends_with('.'))
-            .ok_or_else(|| Problem::at(Span::new(start..self.at), "invalid number"))
+            .ok_or_else(|| Problem::at(TextSpan::new(start..self.at), "invalid number"))
     }
 
     fn literal(&mut self) -> Result<Value, Problem> {
@@ -210,7 +211,7 @@ impl<'a> Reader<'a> {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
             _ => {
-                let span = Span::new(self.at..self.at + end);
+                let span = TextSpan::new(self.at..self.at + end);
                 return Err(Problem::at(span, "strings must be in double quotes"));
             }
         };

@@ -6,6 +6,7 @@
 
 mod cursor;
 pub(crate) mod de;
+mod document;
 mod embedded;
 mod ini;
 mod json;
@@ -15,11 +16,15 @@ mod toml;
 mod yaml;
 
 pub use cursor::Cursor;
+pub(crate) use document::assigned;
+pub use document::{Document, Language};
 
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::source::{Problem, Span};
+use serde::de::DeserializeOwned;
+
+use crate::source::{Problem, Problems, TextSpan};
 
 /// The most levels of a document.
 pub const MOST_DEPTH: usize = 100;
@@ -31,7 +36,7 @@ pub const MOST_NODES: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The place.
-    pub span: Span,
+    pub span: TextSpan,
     /// The value.
     pub value: Value,
 }
@@ -65,7 +70,7 @@ pub struct Entry {
     /// The name.
     pub key: String,
     /// The place of the name.
-    pub key_span: Span,
+    pub key_span: TextSpan,
     /// The node.
     pub node: Node,
 }
@@ -106,15 +111,6 @@ impl Table {
         &self.0
     }
 
-    pub(crate) fn into_entries(self) -> Vec<Entry> {
-        self.0
-    }
-
-    /// A table of entries whose names are known to be unique.
-    pub(crate) fn from_unique(entries: Vec<Entry>) -> Self {
-        Self(entries)
-    }
-
     pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.0
     }
@@ -125,6 +121,21 @@ impl Table {
             Some(known) => *known = entry,
             None => self.0.push(entry),
         }
+    }
+
+    /// The node with this name; a new table, if there is none.
+    pub fn entry_or_table(&mut self, key: &str) -> &mut Node {
+        let at = self.0.iter().position(|entry| entry.key == key).unwrap_or(self.0.len());
+        if at == self.0.len() {
+            let node = Node { span: TextSpan::default(), value: Value::Table(Self::default()) };
+            self.0.push(Entry { key: key.to_owned(), key_span: TextSpan::default(), node });
+        }
+        &mut self.0[at].node
+    }
+
+    /// Removes the entries with other names.
+    pub(crate) fn retain(&mut self, names: &[&str]) {
+        self.0.retain(|entry| names.contains(&entry.key.as_str()));
     }
 
     /// Removes the entry with this name.
@@ -181,6 +192,18 @@ impl Node {
         properties::read(text)
     }
 
+    /// Reads a type of serde.
+    ///
+    /// # Errors
+    ///
+    /// The first problem that is found, with its path and place.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let problems = Problems::default();
+        let here = Cursor::top(self);
+        let value = de::read(&here, &mut self.clone(), &problems, |value, _| Ok(value));
+        value.filter(|_| problems.is_empty()).ok_or_else(|| problems.into_first())
+    }
+
     /// The child with this name, if this is a table that has one.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.table()?.get(key)
@@ -189,6 +212,18 @@ impl Node {
     /// The descendant at this path: `at(&["spec", "http"])`.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// Makes the node at this address `null`, if it is this one or in it and has a value.
+    pub(crate) fn clear(&mut self, at: *const Self) -> bool {
+        if std::ptr::eq(self, at) {
+            return std::mem::replace(&mut self.value, Value::Null) != Value::Null;
+        }
+        match &mut self.value {
+            Value::List(list) => list.iter_mut().any(|node| node.clear(at)),
+            Value::Table(table) => table.0.iter_mut().any(|entry| entry.node.clear(at)),
+            _ => false,
+        }
     }
 
     /// The table, if it is one.
@@ -248,7 +283,7 @@ impl Bounds {
     }
 
     /// Counts a node at this depth.
-    fn node(&mut self, depth: usize, span: Span) -> Result<(), Problem> {
+    fn node(&mut self, depth: usize, span: TextSpan) -> Result<(), Problem> {
         self.nodes += 1;
         if depth > MOST_DEPTH {
             let message = format!("nested more than {MOST_DEPTH} levels deep");

@@ -1,15 +1,15 @@
 use std::fmt::Write as _;
 
 use super::{Entry, Node, Table, Value};
-use crate::source::Span;
+use crate::source::TextSpan;
 
 impl Value {
     /// A table for printing.
     pub fn table<K: Into<String>>(entries: impl IntoIterator<Item = (K, Self)>) -> Self {
         let entry = |(key, value): (K, Self)| Entry {
             key: key.into(),
-            key_span: Span::default(),
-            node: Node { span: Span::default(), value },
+            key_span: TextSpan::default(),
+            node: Node { span: TextSpan::default(), value },
         };
         let mut table = Table::default();
         entries.into_iter().map(entry).for_each(|entry| table.set(entry));
@@ -18,7 +18,7 @@ impl Value {
 
     /// A list for printing.
     pub fn list(values: impl IntoIterator<Item = Self>) -> Self {
-        let node = |value| Node { span: Span::default(), value };
+        let node = |value| Node { span: TextSpan::default(), value };
         Self::List(values.into_iter().map(node).collect())
     }
 

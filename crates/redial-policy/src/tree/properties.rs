@@ -1,7 +1,7 @@
 use std::str::Chars;
 
 use super::{Bounds, Entry, Node, Table, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 /// A flat table; keys keep their dots.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
@@ -16,15 +16,15 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
         }
         let key_end = start + key_length(line);
         let value_start = key_end + separator_length(&text[key_end..end]);
-        let key_span = Span::new(start..key_end);
-        let span = Span::new(value_start..end);
+        let key_span = TextSpan::new(start..key_end);
+        let span = TextSpan::new(value_start..end);
         bounds.node(1, key_span)?;
         let value = Value::Text(unescaped(&text[value_start..end], span)?);
         let key = unescaped(&text[start..key_end], key_span)?;
         entries.push(Entry { key, key_span, node: Node { span, value } });
     }
     let value = Value::Table(Table::new(entries)?);
-    Ok(Node { span: Span::new(0..text.len()), value })
+    Ok(Node { span: TextSpan::new(0..text.len()), value })
 }
 
 /// A line with its continuation lines: the start without blanks, the end, and the start of the next line. Comments have no
@@ -65,7 +65,7 @@ fn separator_length(rest: &str) -> usize {
     rest.len() - value.trim_start_matches(BLANK).len()
 }
 
-fn unescaped(text: &str, span: Span) -> Result<String, Problem> {
+fn unescaped(text: &str, span: TextSpan) -> Result<String, Problem> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -2,18 +2,18 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Bounds, Entry, Node, Table, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
-        let span = error.span().map(Span::new);
+        let span = error.span().map(TextSpan::new);
         let message = match error.message() {
             "recursion limit" => "nested too deep",
             other => other,
         };
         Problem { span, ..Problem::whole(message) }
     })?;
-    let span = Span::new(0..text.len());
+    let span = TextSpan::new(0..text.len());
     let value = self::table(table.into_inner(), &mut Bounds::new(), 1)?;
     Ok(Node { span, value })
 }
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
 fn table(table: DeTable<'_>, bounds: &mut Bounds, depth: usize) -> Result<Value, Problem> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
-        let key_span = Span::new(key.span());
+        let key_span = TextSpan::new(key.span());
         let key = key.into_inner().into_owned();
         entries.push(Entry { key, key_span, node: node(value, bounds, depth)? });
     }
@@ -30,7 +30,7 @@ fn table(table: DeTable<'_>, bounds: &mut Bounds, depth: usize) -> Result<Value,
 }
 
 fn node(value: Spanned<DeValue<'_>>, bounds: &mut Bounds, depth: usize) -> Result<Node, Problem> {
-    let span = Span::new(value.span());
+    let span = TextSpan::new(value.span());
     bounds.node(depth, span)?;
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),

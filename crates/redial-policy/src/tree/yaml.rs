@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
 
 use super::{Bounds, Entry, MOST_NODES, Node, Table, Value};
-use crate::source::{Problem, Span};
+use crate::source::{Problem, TextSpan};
 
 pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
     let mut reader = Reader {
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
     }
 }
 
-type SpannedEvent<'a> = (Event<'a>, Span);
+type SpannedEvent<'a> = (Event<'a>, TextSpan);
 
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
                 Ok((event, self.bytes.span(span.start.index()..span.end.index())))
             }
             Some(Err(error)) => Err(self.broken(&error)),
-            None => Ok((Event::StreamEnd, Span::default())),
+            None => Ok((Event::StreamEnd, TextSpan::default())),
         }
     }
 
@@ -98,7 +98,12 @@ impl<'a> Reader<'a> {
         Ok((node, deepest))
     }
 
-    fn alias(&mut self, anchor: usize, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+    fn alias(
+        &mut self,
+        anchor: usize,
+        span: TextSpan,
+        depth: usize,
+    ) -> Result<(Node, usize), Problem> {
         let Some((node, count, deepest)) = self.anchors.get(&anchor) else {
             return Err(Problem::at(span, "an alias inside its own anchor"));
         };
@@ -107,12 +112,12 @@ impl<'a> Reader<'a> {
         Ok((node.clone(), *deepest))
     }
 
-    fn list(&mut self, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+    fn list(&mut self, span: TextSpan, depth: usize) -> Result<(Node, usize), Problem> {
         let (mut list, mut deepest) = (Vec::new(), 0);
         loop {
             let next = self.next()?;
             if next.0 == Event::SequenceEnd {
-                let span = Span { end: next.1.end.max(span.end), ..span };
+                let span = TextSpan { end: next.1.end.max(span.end), ..span };
                 return Ok((Node { span, value: Value::List(list) }, deepest + 1));
             }
             let (node, below) = self.node(next, depth + 1)?;
@@ -121,14 +126,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn table(&mut self, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+    fn table(&mut self, span: TextSpan, depth: usize) -> Result<(Node, usize), Problem> {
         let (mut entries, mut merged, mut deepest) = (Vec::new(), Vec::new(), 0);
         loop {
             let next = self.next()?;
             if next.0 == Event::MappingEnd {
                 let mut table = Table::new(entries)?;
                 merge(&mut table, merged)?;
-                let span = Span { end: next.1.end.max(span.end), ..span };
+                let span = TextSpan { end: next.1.end.max(span.end), ..span };
                 return Ok((Node { span, value: Value::Table(table) }, deepest + 1));
             }
             let (key, _) = self.node(next, depth + 1)?;
@@ -223,8 +228,8 @@ impl<'a> ByteOffsets<'a> {
         Self { text, strides }
     }
 
-    fn span(&self, chars: std::ops::Range<usize>) -> Span {
-        Span::new(self.byte(chars.start)..self.byte(chars.end))
+    fn span(&self, chars: std::ops::Range<usize>) -> TextSpan {
+        TextSpan::new(self.byte(chars.start)..self.byte(chars.end))
     }
 
     fn byte(&self, char: usize) -> usize {

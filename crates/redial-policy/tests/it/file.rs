@@ -3,11 +3,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::admit::{ParkRule, StallRule};
-use redial_core::fleet::Secret;
+use redial_core::fleet::SecretSource;
 use redial_core::schedule::{HedgeRule, HintRule, Jitter};
-use redial_core::{Policy, Preset};
+use redial_core::{Policy, Preset, Span};
 use redial_policy::file::File;
-use redial_policy::{Format, Found, Inputs, Language, Source};
+use redial_policy::{Format, Found, Inputs, Language, SourceText};
 
 use crate::policies::{files, policies, with_fleets};
 
@@ -83,10 +83,9 @@ fn presets_are_printed_without_defaults() {
          hedge = \"none\"\n\
          retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
          require_key = true\n\
-         stall = \"none\"\n\
-         park = \"none\"\n\
          backoff = { base = \"500ms\", cap = \"20s\" }\n\
-         budget = { window = {} }\n\
+         budget = { tokens = { capacity = 200, cost = 20, timeout_cost = 20, throttled_cost = 20, opening = 20, bootstrap = 40, \
+         bonus = 10, slowdown = 1.5, floor = \"1/30s\" } }\n\
          breaker = {}\n"
     );
     for preset in Preset::ALL {
@@ -98,7 +97,7 @@ fn presets_are_printed_without_defaults() {
 fn tables_are_inherited_field_by_field() {
     let web = Policy::from(Preset::Web);
     let policy = last("extends = 'web'\nbackoff = { base = '200ms' }");
-    assert_eq!(policy.backoff().base, 200_000_000);
+    assert_eq!(policy.backoff().base, Span::from_millis(200));
     assert_eq!(policy.backoff().cap, web.backoff().cap);
 
     let chain = "[policy.c]\nextends = 'b'\nbudget.tokens.cost = 7\n\
@@ -149,14 +148,14 @@ fn settings_are_inherited_too() {
     )
     .unwrap();
     let b = file.policies[1].setting.within(&file.setting);
-    assert_eq!((b.slo, b.clients), (Some(2_000_000_000), Some(3)));
+    assert_eq!((b.slo, b.clients), (Some(Span::from_secs(2)), Some(3)));
     assert_eq!(file.policies[0].setting.queue, None);
 }
 
 /// The configs in a text with this name.
 fn found(name: &str, text: &str) -> Vec<Found> {
     let mut inputs = Inputs::new();
-    inputs.add(Source::new(name, text.into()).unwrap(), None).unwrap();
+    inputs.add(SourceText::new(name, text.into()).unwrap(), None).unwrap();
     let reading = inputs.read(None);
     assert!(reading.problems.is_empty(), "{:?}", reading.problems);
     reading.found
@@ -186,7 +185,7 @@ fn every_field_has_its_place() {
     check(b, "budget.window.floor", "'none'");
     check(b, "route[0].methods", "['post']");
     assert_eq!(found[b].routes[0].methods, ["POST"]);
-    assert_eq!(found[b].setting.slo, Some(2_000_000_000));
+    assert_eq!(found[b].setting.slo, Some(Span::from_secs(2)));
     assert!(found.iter().all(|found| found.format == Format::Redial));
 }
 
@@ -202,7 +201,7 @@ fn policy_files_are_toml() {
     assert!(found("x.toml", scenario).is_empty());
 
     let mut inputs = Inputs::new();
-    let source = Source::new("stdin", b"attempts = 3".into()).unwrap();
+    let source = SourceText::new("stdin", b"attempts = 3".into()).unwrap();
     inputs.add(source, Some(Format::Redial)).unwrap();
     assert_eq!(inputs.documents()[0].language, Language::Toml);
     assert_eq!(inputs.read(Some(Format::Redial)).found.len(), 1);
@@ -248,7 +247,7 @@ fn the_examples_in_the_documentation_are_valid() {
     assert_eq!(payments.policy.backoff().cap, Policy::from(Preset::Web).backoff().cap);
     assert!(payments.policy.breaker().is_none() && file.policies[0].policy.breaker().is_some());
     let setting = payments.setting.within(&file.setting);
-    assert_eq!((setting.slo, setting.clients), (Some(5_000_000_000), Some(200)));
+    assert_eq!((setting.slo, setting.clients), (Some(Span::from_secs(5)), Some(200)));
 }
 
 #[test]
@@ -258,7 +257,10 @@ fn another_delay_replaces_an_inherited_one() {
     let hedge = |own: &str| last(&format!("{base}{own}")).hedge().copied();
     assert_eq!(hedge("{ quantile = 0.9 }"), Some(HedgeRule::quantile(0.9)));
     assert_eq!(hedge("{ share = 0.5 }"), Some(HedgeRule::share(0.5)));
-    assert_eq!(hedge("{ multiple = 2 }").and_then(|rule| rule.fixed_delay()), Some(2_000_000_000));
+    assert_eq!(
+        hedge("{ multiple = 2 }").and_then(|rule| rule.fixed_delay()),
+        Some(Span::from_secs(2))
+    );
     assert_eq!(hedge("'none'"), None);
 }
 
@@ -298,7 +300,7 @@ fn a_fleet_has_its_ledger_in_the_file() {
     let file = File::read(text).unwrap();
     let location = file.location(&file.policies[0].policy).unwrap();
     assert_eq!((location.redis.as_str(), &location.user), ("redis://h", &None));
-    assert_eq!(location.password, Some(Secret::Env("P".to_owned())));
+    assert_eq!(location.password, Some(SecretSource::Env("P".to_owned())));
     assert_eq!(file.location(&file.policies[1].policy), None);
 }
 
@@ -308,7 +310,7 @@ fn a_floor_of_a_fleet_is_not_multiplied() {
         "[setting]\nclients = 200\ncapacity = '1000/s'\n[policy.a]\nbudget.window.floor = '10/s'\n";
     let findings = |text: &str| {
         let mut inputs = Inputs::new();
-        inputs.add(Source::new("a.toml", text.into()).unwrap(), None).unwrap();
+        inputs.add(SourceText::new("a.toml", text.into()).unwrap(), None).unwrap();
         let found = inputs.read(None).found;
         let findings = redial_policy::rules::review(&found).into_iter();
         findings.map(|finding| finding.rule.name).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use redial_policy::tree::{MOST_NODES, Node, Value};
-use redial_policy::{Format, Inputs, Problem, Source};
+use redial_policy::{Format, Inputs, Problem, SourceText};
 
 /// Every entry, with the pieces of text that its key and its value cover.
 fn pieces(text: &str, node: &Node, out: &mut String) {
@@ -36,7 +36,7 @@ fn check(read: fn(&str) -> Result<Node, Problem>, text: &str, expected: &str) {
 }
 
 #[test]
-fn properties() {
+fn properties_are_read_with_the_text_of_each_value() {
     let check = |text, expected| check(Node::properties, text, expected);
     check("", "");
     check("a.b=1\n c : 2\nd 3\r\ne", "(a.b=\"1\"|a.b|1)(c=\"2\"|c|2)(d=\"3\"|d|3)(e=\"\"|e|)");
@@ -59,7 +59,7 @@ fn properties() {
 }
 
 #[test]
-fn ini() {
+fn ini_files_are_read_with_the_text_of_each_value() {
     let check = |text, expected| check(Node::ini, text, expected);
     check("", "");
     check("[default]\na = 1 # why\nb=x;y\n", "[default]{(a=\"1\"|a|1)(b=\"x;y\"|b|x;y)}");
@@ -96,7 +96,7 @@ fn nodes_are_bounded() {
 #[test]
 fn the_name_of_a_file_determines_its_language() {
     let added = |name: &str, text: &str, asked| {
-        let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
+        let source = SourceText::new(name, text.as_bytes().to_vec()).unwrap();
         Inputs::new().add(source, asked).map_err(|(_, problem)| problem.message)
     };
     let profile = "[default]\nmax_attempts = 2\n";

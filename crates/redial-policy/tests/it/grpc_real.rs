@@ -5,7 +5,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use redial_policy::{Format, Inputs, Source};
+use redial_policy::{Format, Inputs, SourceText};
 
 /// Makes a call on a channel with each service config of a list, and prints why the channel was refused. Nothing listens on
 /// the port, and nothing is retried.
@@ -45,7 +45,7 @@ fn ask(configs: &[String]) -> Vec<Option<String>> {
 /// Why we say that gRPC refuses a config: a problem, or a finding.
 fn ours(config: &str) -> Option<String> {
     let mut inputs = Inputs::new();
-    let source = Source::new("x.json", config.as_bytes().to_vec()).unwrap();
+    let source = SourceText::new("x.json", config.as_bytes().to_vec()).unwrap();
     if let Err((_, problem)) = inputs.add(source, Some(Format::Grpc)) {
         return Some(problem.to_string());
     }

@@ -2,7 +2,7 @@
 
 use redial_policy::file::File;
 use redial_policy::tree::{Cursor, MOST_DEPTH, Node, Value};
-use redial_policy::{MOST_BYTES, Problem, Source};
+use redial_policy::{MOST_BYTES, Problem, SourceText};
 
 const MB: usize = 1_000_000;
 
@@ -16,14 +16,14 @@ fn message(problem: Problem) -> String {
 
 #[test]
 fn a_hundred_megabytes_are_refused() {
-    let problem = Source::new("big", vec![b'['; 100 * MB]).unwrap_err();
+    let problem = SourceText::new("big", vec![b'['; 100 * MB]).unwrap_err();
     assert_eq!(message(problem), "larger than 16 MB: not a config");
-    assert!(Source::new("fits", vec![b' '; MOST_BYTES]).is_ok());
+    assert!(SourceText::new("fits", vec![b' '; MOST_BYTES]).is_ok());
 }
 
 #[test]
 fn invalid_utf8_is_refused_with_its_place() {
-    let problem = Source::new("x", b"a = 1\nb = \"\xff\"\n".to_vec()).unwrap_err();
+    let problem = SourceText::new("x", b"a = 1\nb = \"\xff\"\n".to_vec()).unwrap_err();
     assert_eq!(message(problem), "invalid UTF-8 at byte 11, on line 2");
 }
 

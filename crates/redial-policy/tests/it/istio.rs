@@ -3,7 +3,7 @@
 
 use redial_core::Policy;
 use redial_policy::rules::review;
-use redial_policy::{Finding, Format, Inputs, Severity, Source};
+use redial_policy::{Finding, Format, Inputs, Severity, SourceText};
 use redial_sim::explain::{Question, explain};
 
 /// The findings about a route with these fields, and its policy.
@@ -13,7 +13,7 @@ fn read(fields: &str) -> (Vec<Finding>, Policy) {
          - route: [{{destination: {{host: a}}}}]\n    {fields}\n"
     );
     let mut inputs = Inputs::new();
-    inputs.add(Source::new("x.yaml", text.clone().into_bytes()).unwrap(), None).unwrap();
+    inputs.add(SourceText::new("x.yaml", text.clone().into_bytes()).unwrap(), None).unwrap();
     let mut reading = inputs.read(Some(Format::Istio));
     assert_eq!(reading.problems, [], "{text}");
     let mut findings = reading.findings;

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use redial_policy::{Format, Inputs, Source};
+use redial_policy::{Format, Inputs, SourceText};
 
 fn report(name: &str, text: &str, asked: Option<Format>) -> String {
-    let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
+    let source = SourceText::new(name, text.as_bytes().to_vec()).unwrap();
     let mut inputs = Inputs::new();
     let mut out = String::new();
-    let place = |source: &Source, at: u32| {
+    let place = |source: &SourceText, at: u32| {
         let (line, column) = crate::line_column(source.text(), at);
         format!("{line}:{column}")
     };
@@ -79,21 +79,21 @@ fn check(format: Format) {
 }
 
 #[test]
-fn grpc() {
+fn documents_of_grpc_are_read() {
     check(Format::Grpc);
 }
 
 #[test]
-fn resilience4j() {
+fn documents_of_resilience4j_are_read() {
     check(Format::Resilience4j);
 }
 
 #[test]
-fn aws() {
+fn documents_of_aws_are_read() {
     check(Format::Aws);
 }
 
 #[test]
-fn dotnet() {
+fn documents_of_dotnet_are_read() {
     check(Format::DotNet);
 }

@@ -1,23 +1,21 @@
 //! A policy that is exported and imported again keeps what the other format can express. The losses are modelled here, by
 //! format, as a function from a policy to the one that results.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget};
 use redial_core::admit::{BreakerRule, Lookback, RateRule, ThrottleRule};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HedgeRule, HintRule, Jitter, TooLong};
-use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Rate, Span};
 use redial_policy::file::{File, Named, Route, Setting};
-use redial_policy::{Format, Inputs, Reading, Source};
+use redial_policy::{ConfigReading, Format, Inputs, SourceText};
 
 use crate::policies::{files, policies};
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
-const DAY: Nanos = 86_400 * SECOND;
-const LONGEST: Nanos = 366 * DAY;
+const NS: Span = Span::from_nanos(1);
+const MS: Span = Span::MILLISECOND;
+const SECOND: Span = Span::SECOND;
+const DAY: Span = Span::from_secs(86_400);
 
 fn file(policy: &Policy) -> File {
     let named =
@@ -27,14 +25,14 @@ fn file(policy: &Policy) -> File {
     File { policies: vec![named], routes: vec![route], ..File::default() }
 }
 
-fn read(format: Format, text: &str) -> Reading {
+fn read(format: Format, text: &str) -> ConfigReading {
     let ending = match format {
         Format::Resilience4j => "yml",
         Format::Aws => "ini",
         _ => "json",
     };
     let mut inputs = Inputs::new();
-    let source = Source::new(format!("x.{ending}"), text.as_bytes().to_vec()).unwrap();
+    let source = SourceText::new(format!("x.{ending}"), text.as_bytes().to_vec()).unwrap();
     assert_eq!(inputs.add(source, None).unwrap(), 1, "{text}");
     inputs.read(None)
 }
@@ -56,7 +54,7 @@ fn check(format: Format, policy: &Policy, expected: Option<Draft>) {
     assert_eq!(reading.found[0].policy, expected.build().unwrap(), "{}", written.text);
 }
 
-fn exactly(cap: Nanos) -> HintRule {
+fn exactly(cap: Span) -> HintRule {
     HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
 }
 
@@ -100,11 +98,13 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     let Backoff { base, cap, .. } = *policy.backoff();
     let (base, cap) = (base.max(MS), cap.max(MS));
     let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, base, cap };
-    let mut draft =
-        Draft::bare(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
+    let mut draft = Draft::bare(policy.attempts().min(5))
+        .backoff(backoff)
+        .retry_on(on)
+        .hint(exactly(LONGEST_DURATION));
     if let Some(delay) = hedges {
         let attempts = policy.attempts().min(policy.hedge().unwrap().most + 1).min(5);
-        let rule = HedgeRule::after(Duration::from_nanos(delay)).at_most(attempts - 1);
+        let rule = HedgeRule::after(delay.into()).at_most(attempts - 1);
         draft = draft.attempts(attempts).hedge(rule).backoff(Backoff::default());
     }
     if let Budget::Throttling(ThrottlingBudget { capacity, ratio }) = *policy.budget() {
@@ -118,15 +118,15 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
 }
 
 /// The delay of hedges, where only a fixed one exists, and only instead of retries.
-fn hedge_delay(policy: &Policy) -> Option<Nanos> {
+fn hedge_delay(policy: &Policy) -> Option<Span> {
     let rule = policy.hedge().filter(|rule| policy.attempts() > 1 && !rule.overtaken)?;
     let delay = rule.fixed_delay()?;
-    Some(delay.clamp(1, LONGEST))
+    Some(delay.clamp(NS, LONGEST_DURATION))
 }
 
 /// resilience4j: whole milliseconds, jitter around a middle, no deadline, no budget, no conditions.
 fn in_resilience4j(policy: &Policy) -> Draft {
-    let ms = |nanos: Nanos| (nanos / MS).max(1) * MS;
+    let ms = |span: Span| span.as_millis().max(1) * MS;
     let backoff = policy.backoff();
     let (wait, jitter) = match backoff.jitter {
         Jitter::None => (ms(backoff.base), Jitter::None),
@@ -138,15 +138,15 @@ fn in_resilience4j(policy: &Policy) -> Draft {
             (ms(backoff.base), Jitter::Around(0.5))
         }
     };
-    let wait = wait.min(LONGEST);
+    let wait = wait.min(LONGEST_DURATION);
     let around = if let Jitter::Around(ratio) = jitter { Some(ratio) } else { None };
     let backoff = match backoff.growth {
         Growth::Constant => {
-            let above = around.map_or(0, |ratio| (wait as f64 * ratio).ceil() as Nanos);
+            let above = around.unwrap_or(0.0) * wait.as_nanos_f64();
             Backoff {
                 growth: Growth::Constant,
                 base: wait,
-                cap: (wait + above).min(LONGEST),
+                cap: (wait + Span::from_nanos_f64(above.ceil())).min(LONGEST_DURATION),
                 jitter,
                 clip: false,
             }
@@ -159,21 +159,21 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         }
     };
     let mut draft = Draft::bare(policy.attempts()).backoff(backoff);
-    if policy.attempt_timeout_nanos() != NEVER {
-        draft = draft.attempt_timeout(Duration::from_nanos(ms(policy.attempt_timeout_nanos())));
+    if let Some(timeout) = policy.attempt_timeout_limit().span() {
+        draft = draft.attempt_timeout(ms(timeout).into());
     }
     if let Some(rule) = policy.breaker() {
         let (lookback, most) = match rule.lookback {
             Lookback::Calls(calls) => (Lookback::Calls(calls), calls),
             Lookback::Time(time) => {
-                (Lookback::Time(time.div_ceil(SECOND).min(1_000_000) * SECOND), 20)
+                (Lookback::Time(time.round_up(SECOND).min(1_000_000 * SECOND)), 20)
             }
         };
         draft = draft.breaker(BreakerRule {
             lookback,
             failure_ratio: rule.failure_ratio * 100.0 / 100.0,
             slow_ratio: rule.slow_ratio * 100.0 / 100.0,
-            slow_after: if rule.slow_after == NEVER { LONGEST } else { ms(rule.slow_after) },
+            slow_after: rule.slow_after.span().map_or(LONGEST_DURATION, ms).into(),
             minimum_calls: Some(rule.minimum_calls.unwrap_or(most.min(20))),
             open: ms(rule.open),
             open_spread: 0.0,
@@ -189,8 +189,8 @@ fn in_resilience4j(policy: &Policy) -> Draft {
 
 /// AWS: the mode and the attempts.
 fn in_aws(policy: &Policy) -> Draft {
-    let legacy = *policy.budget() == Budget::None && policy.backoff().cap == LONGEST;
-    let cap = if legacy && policy.throttle().is_none() { LONGEST } else { 20 * SECOND };
+    let legacy = *policy.budget() == Budget::None && policy.backoff().cap == LONGEST_DURATION;
+    let cap = if legacy && policy.throttle().is_none() { LONGEST_DURATION } else { 20 * SECOND };
     let backoff = Backoff { base: SECOND, cap, ..Backoff::default() };
     let draft = Draft::bare(policy.attempts()).backoff(backoff).retry_on(usual());
     match policy.throttle() {
@@ -207,8 +207,8 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     if policy.attempts() == 1 {
         return None;
     }
-    let total = ticks(policy.deadline_nanos().clamp(10 * MS, DAY));
-    let attempt = ticks(policy.attempt_timeout_nanos().min(total).clamp(10 * MS, DAY / 2));
+    let total = ticks(policy.deadline_limit().cap(DAY).max(10 * MS));
+    let attempt = ticks(policy.attempt_timeout_limit().cap(total).clamp(10 * MS, DAY / 2));
     let draft =
         Draft::bare(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
     let delay = hedge_delay(policy).filter(|delay| *delay <= DAY);
@@ -217,23 +217,24 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
         None => draft,
         Some(delay) => {
             let most = policy.hedge().unwrap().most.min(policy.attempts() - 1);
-            let delay = Duration::from_nanos(ticks(delay));
+            let delay = ticks(delay).into();
             let draft = Draft::bare(most + 1).retry_on(usual());
             draft.hedge(HedgeRule::after(delay).at_most(most))
         }
     };
     Some(
         draft
-            .deadline(Duration::from_nanos(total))
-            .attempt_timeout(Duration::from_nanos(attempt))
+            .deadline(total.into())
+            .attempt_timeout(attempt.into())
             .breaker(breaker_in_polly(policy.breaker(), attempt))
             .hint(if honours { exactly(total) } else { HintRule::Ignore })
             .concurrency(policy.concurrency().unwrap_or(1_000_000)),
     )
 }
 
-fn ticks(nanos: Nanos) -> Nanos {
-    ((nanos + 50) / 100).max(1) * 100
+fn ticks(span: Span) -> Span {
+    let tick = 100 * NS;
+    ((span + tick / 2) / tick).max(1) * tick
 }
 
 fn in_polly(ours: &Backoff) -> Backoff {
@@ -253,7 +254,7 @@ fn in_polly(ours: &Backoff) -> Backoff {
     Backoff { growth, base, cap, jitter, clip: matches!(jitter, Jitter::Around(_)) }
 }
 
-fn breaker_in_polly(rule: Option<&BreakerRule>, attempt: Nanos) -> BreakerRule {
+fn breaker_in_polly(rule: Option<&BreakerRule>, attempt: Span) -> BreakerRule {
     let breaker = BreakerRule { open_spread: 0.0, probes: 1, ..BreakerRule::default() };
     let Some(rule) = rule else {
         let lookback = Lookback::Time((2 * attempt).max(30 * SECOND));
@@ -279,7 +280,7 @@ fn breaker_in_polly(rule: Option<&BreakerRule>, attempt: Nanos) -> BreakerRule {
 
 proptest! {
     #[test]
-    fn grpc(policy in policies()) {
+    fn what_is_written_for_grpc_is_read_back(policy in policies()) {
         let expected = in_grpc(&policy);
         if expected.is_some() {
             check(Format::Grpc, &policy, expected);
@@ -290,17 +291,17 @@ proptest! {
     }
 
     #[test]
-    fn resilience4j(policy in policies()) {
+    fn what_is_written_for_resilience4j_is_read_back(policy in policies()) {
         check(Format::Resilience4j, &policy, Some(in_resilience4j(&policy)));
     }
 
     #[test]
-    fn aws(policy in policies()) {
+    fn what_is_written_for_aws_is_read_back(policy in policies()) {
         check(Format::Aws, &policy, Some(in_aws(&policy)));
     }
 
     #[test]
-    fn dotnet(policy in policies()) {
+    fn what_is_written_for_dotnet_is_read_back(policy in policies()) {
         check(Format::DotNet, &policy, in_dotnet(&policy));
     }
 

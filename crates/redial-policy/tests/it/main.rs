@@ -6,7 +6,7 @@ mod envoy_real;
 mod file;
 mod file_errors;
 mod flat_texts;
-mod further;
+
 mod grpc_real;
 mod hostile;
 mod istio;
@@ -17,6 +17,8 @@ mod mesh_export;
 mod mesh_round_trip;
 mod peers;
 mod policies;
+mod problems;
+mod published;
 mod rubric;
 mod rules;
 mod rules_pages;

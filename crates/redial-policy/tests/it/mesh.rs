@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use redial_core::Draft;
-use redial_policy::{Format, Inputs, Place, Source};
+use redial_policy::{Format, Inputs, Place, SourceText};
 
 /// Reads files of `tests/data` and compares the report with the file beside the first. `REDIAL_BLESS=1` updates it.
 fn check(format: Format, files: &[&str]) {
@@ -13,7 +13,7 @@ fn check(format: Format, files: &[&str]) {
     let mut inputs = Inputs::new();
     for file in files {
         let bytes = std::fs::read(data.join(file)).unwrap();
-        inputs.add(Source::new(*file, bytes).unwrap(), None).unwrap();
+        inputs.add(SourceText::new(*file, bytes).unwrap(), None).unwrap();
     }
     let expected = data.join(files[0]).with_extension("expected");
     let actual = report(&inputs, format);
@@ -108,7 +108,7 @@ fn gateway_routes_are_joined_with_their_policies() {
 /// The first problem of a text, with the place that it names.
 fn problem(format: Format, text: &str, expected: &str) {
     let mut inputs = Inputs::new();
-    let source = Source::new("x.yaml", text.as_bytes().to_vec()).unwrap();
+    let source = SourceText::new("x.yaml", text.as_bytes().to_vec()).unwrap();
     let (span, message) = match inputs.add(source, None) {
         Err((_, problem)) => (problem.span, problem.to_string()),
         Ok(_) => {
@@ -224,7 +224,7 @@ fn files_in_config_maps_are_bounded_together() {
             text.push_str(&format!("    a{i}: &a{i} [{before}]\n"));
         }
     }
-    let source = Source::new("x.yaml", text.into_bytes()).unwrap();
+    let source = SourceText::new("x.yaml", text.into_bytes()).unwrap();
     let (_, problem) = Inputs::new().add(source, None).unwrap_err();
     assert_eq!(problem.message, "data.a: more than 1000000 values, with aliases expanded");
 }
@@ -254,7 +254,7 @@ proptest! {
         let damaged = words.iter().enumerate().map(|(i, old)| if i == at { &word } else { *old });
         let damaged = damaged.collect::<Vec<_>>().join(" ");
         let mut inputs = Inputs::new();
-        if inputs.add(Source::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
+        if inputs.add(SourceText::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
             let reading = inputs.read(None);
             let places = reading.findings.iter().flat_map(|found| [found.place, found.policy]);
             let places = places.chain(reading.found.iter().map(|found| found.places.whole()));

@@ -92,7 +92,7 @@ fn exports_to_envoy_retry_only_safe_requests() {
         let written = Format::Envoy.write(&file).unwrap().text;
         let unsafe_ones = |text: &str| {
             let mut inputs = redial_policy::Inputs::new();
-            let source = redial_policy::Source::new("a.yaml", text.into()).unwrap();
+            let source = redial_policy::SourceText::new("a.yaml", text.into()).unwrap();
             inputs.add(source, None).unwrap();
             let findings = redial_policy::rules::review(&inputs.read(None).found);
             findings.iter().filter(|finding| finding.rule.name == "unsafe-without-key").count()

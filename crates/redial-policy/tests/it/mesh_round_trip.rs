@@ -1,30 +1,28 @@
 //! A policy that is exported to a mesh and imported again keeps what the mesh can express. Each function here models the
 //! losses of one system.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, Deposit, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Outcome, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
-use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Rate, Span, TimeLimit};
 use redial_policy::file::{File, Named, Setting};
-use redial_policy::{Format, Inputs, Source};
+use redial_policy::{Format, Inputs, SourceText};
 
 use crate::policies::policies;
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
-const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+const MS: Span = Span::MILLISECOND;
+const SECOND: Span = Span::SECOND;
 const TRANSPORT: [Class; 4] = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
 
-fn std(nanos: Nanos) -> Duration {
-    Duration::from_nanos(nanos)
+/// Rounded up to whole milliseconds.
+fn ms(span: Span) -> Span {
+    span.round_up(MS)
 }
 
-/// Rounded up to whole milliseconds.
-fn ms(nanos: Nanos) -> Nanos {
-    if nanos == NEVER { NEVER } else { nanos.div_ceil(MS) * MS }
+/// The same of a limit.
+fn limit(limit: TimeLimit) -> Option<Span> {
+    limit.span().map(ms)
 }
 
 /// Exports a file with only this policy, and imports it again.
@@ -33,7 +31,7 @@ fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
     let file = File { policies: vec![named], ..File::default() };
     let written = format.write(&file).unwrap();
     let mut inputs = Inputs::new();
-    let source = Source::new("x.yaml", written.text.clone().into_bytes()).unwrap();
+    let source = SourceText::new("x.yaml", written.text.clone().into_bytes()).unwrap();
     inputs.add(source, None).unwrap();
     let reading = inputs.read(Some(format));
     assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
@@ -46,13 +44,13 @@ fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
 /// Attempts, deadline and attempt timeout, which all meshes have.
 fn bounds(policy: &Policy) -> Draft {
     let draft = Draft::bare(policy.attempts());
-    let draft = match ms(policy.deadline_nanos()) {
-        NEVER => draft,
-        deadline => draft.deadline(std(deadline)),
+    let draft = match limit(policy.deadline_limit()) {
+        None => draft,
+        Some(deadline) => draft.deadline(deadline.into()),
     };
-    match ms(policy.attempt_timeout_nanos()) {
-        NEVER => draft,
-        timeout => draft.attempt_timeout(std(timeout)),
+    match limit(policy.attempt_timeout_limit()) {
+        None => draft,
+        Some(timeout) => draft.attempt_timeout(timeout.into()),
     }
 }
 
@@ -91,11 +89,12 @@ fn in_flight(policy: &Policy) -> Budget {
             Budget::Inflight(InflightBudget::new(rounded(budget.ratio), budget.floor))
         }
         Budget::Window(budget) => {
-            let longest = policy.attempt_timeout_nanos();
             let Rate { count, per } = budget.floor;
-            let in_flight = match longest {
-                NEVER => u128::from(count.min(3)),
-                _ => (u128::from(count) * u128::from(longest)).div_ceil(u128::from(per)),
+            let in_flight = match policy.attempt_timeout() {
+                None => u128::from(count.min(3)),
+                Some(longest) => {
+                    (u128::from(count) * longest.as_nanos()).div_ceil(u128::from(per.as_nanos()))
+                }
             };
             let floor = u32::try_from(in_flight.min(1_000_000)).unwrap();
             Budget::Inflight(InflightBudget::new(rounded(budget.ratio), floor))
@@ -104,22 +103,20 @@ fn in_flight(policy: &Policy) -> Budget {
     }
 }
 
-fn connecting(policy: &Policy, draft: Draft, default: Nanos) -> Draft {
-    let longest = ms(policy.attempt_timeout_nanos().min(policy.deadline_nanos()));
-    let timeout = match ms(policy.connect_timeout_nanos()) {
-        NEVER if longest == NEVER => default,
-        timeout => timeout,
-    };
-    if timeout < longest { draft.connect_timeout(std(timeout)) } else { draft }
+fn connecting(policy: &Policy, draft: Draft, default: Span) -> Draft {
+    let longest = limit(policy.attempt_timeout_limit().min(policy.deadline_limit()));
+    let timeout = limit(policy.connect_timeout_limit()).or(longest).unwrap_or(default);
+    let is_shorter = longest.is_none_or(|longest| timeout < longest);
+    if is_shorter { draft.connect_timeout(timeout.into()) } else { draft }
 }
 
-fn doubling(base: Nanos, cap: Nanos) -> Backoff {
-    Backoff::exponential(std(base), std(cap))
+fn doubling(base: Span, cap: Span) -> Backoff {
+    Backoff::exponential(base.into(), cap.into())
 }
 
 fn tenfold(policy: &Policy) -> Backoff {
     let base = ms(policy.backoff().base);
-    doubling(base, (base * 10).min(YEAR))
+    doubling(base, (base * 10).min(LONGEST_DURATION))
 }
 
 fn of_envoy(policy: &Policy) -> Option<Policy> {
@@ -144,10 +141,10 @@ fn of_istio(policy: &Policy) -> Option<Policy> {
     let on = istio_conditions(policy.retry_on());
     let draft = if on == RetryOn::nothing() || policy.attempts() == 1 {
         // Without retries, no other field of them is allowed.
-        let timeout = ms(policy.deadline_nanos().min(policy.attempt_timeout_nanos()));
+        let timeout = limit(policy.deadline_limit().min(policy.attempt_timeout_limit()));
         let draft =
             Draft::bare(1).retry_on(RetryOn::nothing()).backoff(doubling(25 * MS, 250 * MS));
-        if timeout == NEVER { draft } else { draft.deadline(std(timeout)) }
+        timeout.map(Span::into).into_iter().fold(draft, Draft::deadline)
     } else {
         bounds(policy).backoff(tenfold(policy)).retry_on(on)
     };
@@ -165,7 +162,7 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
     let codes = statuses(policy.retry_on());
     let on = codes.iter().fold(RetryOn::nothing(), |on, code| on.code(*code));
     let Some(budget) = window(policy) else {
-        let draft = bounds(policy).backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
+        let draft = bounds(policy).backoff(doubling(25 * MS, 250 * MS));
         let has_timeout = policy.attempt_timeout().is_some();
         let on = if has_timeout { on.class(Class::Timeout) } else { on };
         return draft.retry_on(on).build().ok();
@@ -174,8 +171,9 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
         return None;
     }
     let draft = bounds(policy).attempts(1_000_000).without_attempt_timeout().retry_on(on);
-    let draft = if policy.deadline().is_none() { draft.deadline(std(10 * SECOND)) } else { draft };
-    let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
+    let has_deadline = policy.deadline().is_some();
+    let draft = if has_deadline { draft } else { draft.deadline((10 * SECOND).into()) };
+    let draft = draft.backoff(Backoff::constant(MS.into()).jitter(Jitter::None));
     draft.budget(Budget::Window(plain(budget))).build().ok()
 }
 

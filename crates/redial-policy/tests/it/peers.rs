@@ -3,12 +3,12 @@
 
 use redial_core::decide::RetryOn;
 use redial_core::{Draft, Policy};
-use redial_policy::{Format, Inputs, Source};
+use redial_policy::{Format, Inputs, SourceText};
 use redial_sim::peers::Peer;
 
 fn check(name: &str, text: &str, format: Format, peer: &str, differs: fn(Draft) -> Draft) {
     let mut inputs = Inputs::new();
-    inputs.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
+    inputs.add(SourceText::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
     let reading = inputs.read(Some(format));
     assert_eq!(reading.problems, [], "{text}");
     let [found] = reading.found.as_slice() else {
@@ -25,7 +25,7 @@ fn nothing(draft: Draft) -> Draft {
 }
 
 #[test]
-fn proxies() {
+fn peers_of_proxies_are_what_their_configs_import_as() {
     let envoy =
         "virtual_hosts:\n- routes: [{route: {cluster: a, retry_policy: {retry_on: 5xx}}}]\n";
     check("x.yaml", envoy, Format::Envoy, "envoy", nothing);
@@ -42,7 +42,7 @@ fn proxies() {
 }
 
 #[test]
-fn linkerd() {
+fn the_peer_of_linkerd_is_what_its_config_imports_as() {
     let annotated = "{apiVersion: v1, kind: Service, metadata: {name: a, annotations: {retry.linkerd.io/http: 5xx}}}\n";
     check("x.yaml", annotated, Format::Linkerd, "linkerd", nothing);
     let profile = "{apiVersion: linkerd.io/v1alpha2, kind: ServiceProfile, metadata: {name: a.b.svc.cluster.local}, \
@@ -57,7 +57,7 @@ fn linkerd() {
 }
 
 #[test]
-fn gateway_api() {
+fn the_peer_of_the_gateway_api_is_what_its_config_imports_as() {
     let route = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: a}, \
                  spec: {rules: [{backendRefs: [{name: a}], retry: {codes: [503]}}]}}\n";
     let budget = "{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy, \
@@ -66,7 +66,7 @@ fn gateway_api() {
 }
 
 #[test]
-fn libraries() {
+fn peers_of_libraries_are_what_their_configs_import_as() {
     let resilience4j = "resilience4j.retry.instances.a.failAfterMaxAttempts = false\n";
     check("x.properties", resilience4j, Format::Resilience4j, "resilience4j", nothing);
     check("x.ini", "[default]\nretry_mode = standard\n", Format::Aws, "aws", nothing);

@@ -1,6 +1,6 @@
 //! Strategies for policies and policy files.
 
-use std::time::Duration;
+use std::ops::RangeInclusive;
 
 use proptest::collection::vec;
 use proptest::option;
@@ -12,15 +12,17 @@ use redial_core::admit::{
     BreakerRule, CoolDownRule, Lookback, ParkRule, RateRule, StallRule, ThrottleRule,
 };
 use redial_core::decide::{Class, RetryOn};
-use redial_core::fleet::{Location, Secret};
+use redial_core::fleet::{Location, SecretSource};
 use redial_core::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter, TooLong};
-use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_core::{Draft, LONGEST_DURATION, Policy, Rate, Span, TimeLimit};
 use redial_policy::file::{File, Layer, Named, Queue, Route, Setting, Upstream};
 
 use crate::sidecars::sidecars;
 
-const SECOND: Nanos = 1_000_000_000;
-const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+const NS: Span = Span::from_nanos(1);
+const MS: Span = Span::MILLISECOND;
+const SECOND: Span = Span::SECOND;
+const MINUTE: Span = Span::from_secs(60);
 
 /// Any valid policy, with every budget, growth, jitter, hint and guard.
 pub(crate) fn policies() -> BoxedStrategy<Policy> {
@@ -54,34 +56,37 @@ pub(crate) fn policies() -> BoxedStrategy<Policy> {
         .boxed()
 }
 
-fn limited(draft: Draft, deadline: Nanos, timeout: Nanos, connect: Nanos) -> Draft {
-    let timeout = if timeout == NEVER { NEVER } else { timeout.min(deadline) };
-    let connect = if connect == NEVER { NEVER } else { connect.min(timeout).min(deadline) };
-    let draft = match deadline {
-        NEVER => draft.without_deadline(),
-        deadline => draft.deadline(Duration::from_nanos(deadline)),
+fn limited(draft: Draft, deadline: TimeLimit, timeout: TimeLimit, connect: TimeLimit) -> Draft {
+    let connect = connect.span().map(|connect| timeout.min(deadline).cap(connect));
+    let timeout = timeout.span().map(|timeout| deadline.cap(timeout));
+    let draft = match deadline.duration() {
+        None => draft.without_deadline(),
+        Some(deadline) => draft.deadline(deadline),
     };
-    let draft = match timeout {
-        NEVER => draft,
-        timeout => draft.attempt_timeout(Duration::from_nanos(timeout)),
-    };
-    match connect {
-        NEVER => draft,
-        connect => draft.connect_timeout(Duration::from_nanos(connect)),
-    }
+    let draft = timeout.map(Span::into).into_iter().fold(draft, Draft::attempt_timeout);
+    connect.map(Span::into).into_iter().fold(draft, Draft::connect_timeout)
 }
 
 pub(crate) fn counts() -> impl Strategy<Value = u32> {
     1..=1_000_000_u32
 }
 
-pub(crate) fn durations() -> impl Strategy<Value = Nanos> {
-    let round = (1..=1000_u64, prop_oneof![Just(1_000_000), Just(SECOND), Just(60 * SECOND)]);
-    prop_oneof![round.prop_map(|(count, unit)| count * unit), 1..=YEAR]
+pub(crate) fn durations() -> impl Strategy<Value = Span> {
+    let round = (1..=1000_u64, prop_oneof![Just(MS), Just(SECOND), Just(MINUTE)]);
+    prop_oneof![round.prop_map(|(count, unit)| count * unit), spans(NS..=LONGEST_DURATION)]
 }
 
-fn limits() -> impl Strategy<Value = Nanos> {
-    prop_oneof![Just(NEVER), Just(10 * SECOND), durations()]
+/// Any length in this range.
+fn spans(range: RangeInclusive<Span>) -> impl Strategy<Value = Span> {
+    (range.start().as_nanos()..=range.end().as_nanos()).prop_map(Span::from_nanos)
+}
+
+fn limits() -> impl Strategy<Value = TimeLimit> {
+    prop_oneof![
+        Just(TimeLimit::NONE),
+        Just(Span::from_secs(10).into()),
+        durations().prop_map(Span::into)
+    ]
 }
 
 fn ratios() -> impl Strategy<Value = f64> {
@@ -118,7 +123,7 @@ fn backoffs() -> BoxedStrategy<Backoff> {
 
 fn hints() -> BoxedStrategy<HintRule> {
     let too_long = prop_oneof![Just(TooLong::Stop), Just(TooLong::Clip)];
-    let honour = (prop_oneof![Just(60 * SECOND), durations()], too_long, option::of(0.0..=1.0));
+    let honour = (prop_oneof![Just(MINUTE), durations()], too_long, option::of(0.0..=1.0));
     prop_oneof![
         Just(HintRule::Ignore),
         Just(HintRule::default()),
@@ -131,7 +136,7 @@ fn hedges() -> BoxedStrategy<HedgeRule> {
     let quantile = prop_oneof![Just(0.5), Just(0.95), 0.001..0.999];
     let when = prop_oneof![
         durations().prop_map(HedgeDelay::After),
-        Just(HedgeDelay::After(1)),
+        Just(HedgeDelay::After(NS)),
         quantile.clone().prop_map(HedgeDelay::Quantile),
         quantile.prop_map(HedgeDelay::Share),
     ];
@@ -142,7 +147,7 @@ fn hedges() -> BoxedStrategy<HedgeRule> {
 
 fn budgets() -> BoxedStrategy<Budget> {
     let deposit = prop_oneof![Just(Deposit::Request), Just(Deposit::Success)];
-    let window = (ratios(), 0..=1000_u32, SECOND..=60 * SECOND, deposit, any::<u32>());
+    let window = (ratios(), 0..=1000_u32, spans(SECOND..=MINUTE), deposit, any::<u32>());
     let window = window.prop_map(|(ratio, floor, ttl, deposit, bootstrap)| {
         Budget::Window(WindowBudget {
             ratio,
@@ -227,7 +232,7 @@ impl Rules {
 fn guards() -> BoxedStrategy<Rules> {
     let throttle = (1.0..=1000.0, durations()).prop_map(|(k, window)| ThrottleRule { k, window });
     let throttle = prop_oneof![Just(ThrottleRule::default()), throttle];
-    let rate = (1..=1000_u32, SECOND..=60 * SECOND, 1..=1000_u32)
+    let rate = (1..=1000_u32, spans(SECOND..=MINUTE), 1..=1000_u32)
         .prop_map(|(count, per, burst)| RateRule { rate: Rate { count, per }, burst });
     let cooldown = (durations(), prop_oneof![Just(1024), counts()])
         .prop_map(|(every, places)| CoolDownRule { every, places });
@@ -359,8 +364,8 @@ pub(crate) fn with_fleets(mut file: File) -> File {
         }
         let password = match fleet.len() % 3 {
             0 => None,
-            1 => Some(Secret::Env("REDIS_PASSWORD".to_owned())),
-            _ => Some(Secret::File("/run/secrets/\"redis\"".to_owned())),
+            1 => Some(SecretSource::Env("REDIS_PASSWORD".to_owned())),
+            _ => Some(SecretSource::File("/run/secrets/\"redis\"".to_owned())),
         };
         let location = Location {
             redis: format!("rediss://redis-{}:6379/0", fleet.len()),

@@ -1,4 +1,4 @@
-use redial_policy::rubric::{CRITERIA, Score};
+use redial_policy::rubric::{CRITERIA, RubricScore};
 use redial_policy::{Format, Reviewed};
 
 /// Which points an answer has, and its grade.
@@ -6,7 +6,7 @@ fn scored(text: &str) -> (Vec<bool>, &'static str) {
     let reviewed = Reviewed::of("answer.toml", text, Format::Redial);
     assert!(reviewed.problems.is_empty(), "{:?}", reviewed.problems);
     let findings = reviewed.findings.iter().map(|(finding, _)| finding);
-    let score = Score::of(&reviewed.found[0], findings);
+    let score = RubricScore::of(&reviewed.found[0], findings);
     (score.points.iter().map(|point| point.met).collect(), score.grade())
 }
 

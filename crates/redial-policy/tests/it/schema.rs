@@ -186,6 +186,7 @@ fn it_agrees_on_upstreams() {
         "to = 'http://a'\nidempotency = { store = 'redis:A-B' }",
         "to = 'http://a'\nidempotency = { store = 'sqlite:' }",
         "to = 'http://a'\nidempotency = { store = 'redis://:pw@h' }",
+        "to = 'http://a'\nidempotency = { store = 'memory', scope = 'user id' }",
         "to = 'http://a'\nidempotency = { store = 'memory', methods = [] }",
         "to = 'http://a'\nidempotency = { store = 'memory', ttl = '0s' }",
         "to = 'http://a'\nhealth = { path = 'healthz' }",
@@ -284,7 +285,7 @@ const FULL: &[&str] = &[
      trust = true
      attempts_header = true
      shed = { limit = 1, queue = 2 }
-     idempotency = { store = 'memory', methods = ['PUT'], ttl = '1h' }
+     idempotency = { store = 'memory', scope = 'X-User-Id', methods = ['PUT'], ttl = '1h' }
      health = { path = '/', every = '2s', timeout = '2s' }
      endpoint = { concurrency = 1, breaker = {} }
      tls = { ca = 'a', cert = 'b', key = 'c', name = 'd' }

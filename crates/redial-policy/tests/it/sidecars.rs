@@ -10,8 +10,8 @@ use proptest::sample::{select, subsequence};
 use redial_core::Policy;
 use redial_core::admit::budget::Budget;
 use redial_policy::file::{
-    AccessLog, Address, ClientTls, Health, HostHeader, Idempotency, Identity, KeyStore, Keys,
-    Proxy, ServerTls, Shed, Target, Upstream,
+    AccessLog, Address, ClientTls, HealthCheck, HostHeader, IdempotencyRules, Identity, KeyScope,
+    KeyStore, MissingKeys, ProxySettings, ServerTls, ShedLimits, Target, Upstream,
 };
 
 use crate::policies::{breakers, counts, durations};
@@ -20,7 +20,7 @@ use crate::policies::{breakers, counts, durations};
 const BUFFER: u64 = 1 << 20;
 
 /// `[proxy]` and upstreams whose listeners differ, and to which no target leads.
-pub(crate) fn sidecars() -> BoxedStrategy<(Proxy, Vec<Upstream>)> {
+pub(crate) fn sidecars() -> BoxedStrategy<(ProxySettings, Vec<Upstream>)> {
     let upstreams = vec((options(), guards(), tls()), 1..4);
     let upstreams = upstreams.prop_map(|all| {
         let all = all.into_iter().zip(1..);
@@ -29,7 +29,7 @@ pub(crate) fn sidecars() -> BoxedStrategy<(Proxy, Vec<Upstream>)> {
     (proxies(), upstreams).boxed()
 }
 
-fn proxies() -> impl Strategy<Value = Proxy> {
+fn proxies() -> impl Strategy<Value = ProxySettings> {
     let log = select(vec![AccessLog::Text, AccessLog::Json, AccessLog::None]);
     let admin = select(vec!["127.0.0.1:9900", "[::1]:9999", "unix:/run/admin.sock", "127.0.0.1:0"]);
     let admin = option::of(admin.prop_map(|address| address.parse().unwrap()));
@@ -37,13 +37,13 @@ fn proxies() -> impl Strategy<Value = Proxy> {
     let counts = (1..=1024_usize, 1..=1_000_000_usize, 1..=1_000_000_u32);
     let some = (admin, counts, rest);
     let some = some.prop_map(|(admin, (threads, connections, parked), (replay, drain, log))| {
-        Proxy { admin, threads, connections, parked, replay, drain, log }
+        ProxySettings { admin, threads, connections, parked, replay, drain, log }
     });
-    prop_oneof![Just(Proxy::default()), some]
+    prop_oneof![Just(ProxySettings::default()), some]
 }
 
 fn times() -> impl Strategy<Value = Duration> {
-    prop_oneof![Just(Duration::from_secs(30)), durations().prop_map(Duration::from_nanos)]
+    prop_oneof![Just(Duration::from_secs(30)), durations().prop_map(Duration::from)]
 }
 
 type Options = (Vec<Target>, u8, (bool, bool, bool, bool), u64);
@@ -65,10 +65,10 @@ fn options() -> impl Strategy<Value = Options> {
     (targets, 0..5_u8, any::<(bool, bool, bool, bool)>(), size)
 }
 
-type Guards = (Option<Shed>, Option<Idempotency>, Option<Health>, Option<Policy>);
+type Guards = (Option<ShedLimits>, Option<IdempotencyRules>, Option<HealthCheck>, Option<Policy>);
 
 fn guards() -> impl Strategy<Value = Guards> {
-    let shed = (counts(), 0..=1_000_000_u32).prop_map(|(limit, queue)| Shed { limit, queue });
+    let shed = (counts(), 0..=1_000_000_u32).prop_map(|(limit, queue)| ShedLimits { limit, queue });
     let store = prop_oneof![
         Just(KeyStore::Memory),
         "[a-z/ .\"ö:]{1,9}".prop_map(|path| KeyStore::Sqlite(path.into())),
@@ -76,12 +76,15 @@ fn guards() -> impl Strategy<Value = Guards> {
         "[A-Z_][A-Z0-9_]{0,9}".prop_map(KeyStore::RedisFromEnv),
     ];
     let methods = subsequence(vec!["POST", "PATCH", "PUT", "M-SEARCH"], 1..=4);
-    let idempotency = (store, methods, times()).prop_map(|(store, methods, ttl)| Idempotency {
+    let scope = prop_oneof![Just(KeyScope::Credentials), "x-[a-z]{1,9}".prop_map(KeyScope::Header)];
+    let parts = (store, scope, methods, times());
+    let idempotency = parts.prop_map(|(store, scope, methods, ttl)| IdempotencyRules {
         store,
+        scope,
         methods: methods.into_iter().map(str::to_owned).collect(),
         ttl,
     });
-    let health = ("/[!-\"$-~]{0,9}", times(), times()).prop_map(|(path, one, other)| Health {
+    let health = ("/[!-\"$-~]{0,9}", times(), times()).prop_map(|(path, one, other)| HealthCheck {
         path,
         every: one.max(other),
         timeout: one.min(other),
@@ -136,7 +139,7 @@ fn upstream(
     let (shed, idempotency, health, endpoint) = guards;
     Upstream {
         listen,
-        keys: if make { Keys::Make } else { Keys::Leave },
+        keys: if make { MissingKeys::Make } else { MissingKeys::Leave },
         buffer,
         host: if keep { HostHeader::Keep } else { HostHeader::Upstream },
         trust,

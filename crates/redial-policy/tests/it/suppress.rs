@@ -2,13 +2,13 @@
 
 use redial_policy::rules::Rule;
 use redial_policy::rules::schedule::{NO_JITTER, TOO_MANY_ATTEMPTS};
-use redial_policy::{Finding, Format, Inputs, Place, Source, SourceId, Span, suppress};
+use redial_policy::{Finding, Format, Inputs, Place, SourceId, SourceText, TextSpan, suppress};
 
 /// A finding at the text `at`, in a config that starts at the text `policy`.
 fn finding(text: &str, rule: &'static Rule, at: &str, policy: &str) -> Finding {
     let place = |piece: &str| {
         let start = text.find(piece).unwrap();
-        Place { source: SourceId(0), span: Span::new(start..start + piece.len()) }
+        Place { source: SourceId(0), span: TextSpan::new(start..start + piece.len()) }
     };
     let (message, help) = ("a message".to_owned(), String::new());
     let severity = rule.severity;
@@ -20,7 +20,7 @@ fn finding(text: &str, rule: &'static Rule, at: &str, policy: &str) -> Finding {
 #[track_caller]
 fn check(name: &str, text: &str, open: &[&str]) {
     let mut inputs = Inputs::new();
-    let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
+    let source = SourceText::new(name, text.as_bytes().to_vec()).unwrap();
     let asked = if name.ends_with("toml") { Format::Redial } else { Format::Envoy };
     assert_eq!(inputs.add(source, Some(asked)).unwrap(), 1);
     let findings = vec![
@@ -38,7 +38,7 @@ const JITTER_ONLY: &[&str] = &["no-jitter"];
 const ATTEMPTS_ONLY: &[&str] = &["too-many-attempts"];
 
 #[test]
-fn in_yaml() {
+fn comments_in_yaml_suppress_findings() {
     let check = |text: &str, open| check("a.yaml", text, open);
     check("BEGIN: 1\nJITTER: 1\nATTEMPTS: 1\n", BOTH);
     check(

@@ -19,7 +19,7 @@ fn yaml_nodes_know_their_places() {
     assert_eq!(piece(text, attempts.node), "3");
     assert_eq!(piece(text, route.get("timeout").unwrap().node), "'5s'");
     assert_eq!(
-        attempts.integer(4..=9).unwrap_err().message,
+        attempts.count(4..=9).unwrap_err().message,
         "spec.http[0].retries.attempts: must be at least 4, but is 3"
     );
     assert_eq!(documents[1].get("second").unwrap().value, Value::Integer(16));

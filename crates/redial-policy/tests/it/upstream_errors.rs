@@ -323,3 +323,16 @@ fn lists_and_names_of_targets() {
         "'a b'",
     );
 }
+
+#[test]
+fn keys_belong_to_certificates_only_where_callers_have_them() {
+    let file = "[upstream.a]\nto = 'http://a'\nidempotency = { store = 'memory', scope = 'certificate' }\n";
+    check(
+        file,
+        "upstream.a.idempotency.scope: callers of this upstream have no certificates; set client_ca in `listen_tls`, or name a \
+         header",
+        "'certificate'",
+    );
+    let tls = "listen_tls = { cert = 'a', key = 'a', client_ca = 'a' }\n";
+    assert!(File::read(&format!("{file}{tls}")).is_ok());
+}

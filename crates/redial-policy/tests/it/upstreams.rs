@@ -3,9 +3,10 @@ use std::time::Duration;
 use redial_core::Policy;
 use redial_core::admit::BreakerRule;
 use redial_policy::file::{
-    Address, File, HostHeader, Idempotency, KeyStore, Keys, Proxy, Shed, Target, Upstream,
+    Address, File, HostHeader, IdempotencyRules, KeyScope, KeyStore, MissingKeys, ProxySettings,
+    ShedLimits, Target, Upstream,
 };
-use redial_policy::{Found, Inputs, Reading, Source};
+use redial_policy::{ConfigReading, Found, Inputs, SourceText};
 
 fn read(text: &str) -> File {
     File::read(text).unwrap_or_else(|problem| panic!("{problem}\n{text}"))
@@ -19,21 +20,22 @@ fn a_file_with_an_upstream_and_a_server() {
          keys = 'make'\n\
          [upstream.app]\nto = ['http://127.0.0.1:8000', 'http://[::1]:8001/']\nlisten = '0.0.0.0:8080'\n\
          policy = 'once'\nshed = { limit = 64, queue = 32 }\n\
-         idempotency = { store = 'sqlite:keys.db', methods = ['post'] }\n\
+         idempotency = { store = 'sqlite:keys.db', scope = 'X-User-Id', methods = ['post'] }\n\
          [[route]]\nupstream = 'stripe'\npath = '/v1/refunds/*'\npolicy = 'once'\n",
     );
-    assert_eq!(file.proxy, Proxy::default());
+    assert_eq!(file.proxy, ProxySettings::default());
     let [stripe, app] = &file.upstreams[..] else { panic!("{:?}", file.upstreams) };
     let target = Target::Http { tls: true, host: "api.stripe.com".to_owned(), port: 443 };
     assert_eq!(stripe.to, [target]);
     assert_eq!(stripe.listen, Some("localhost:9001".parse::<Address>().unwrap()));
-    assert_eq!((stripe.keys, stripe.trust, stripe.buffer), (Keys::Make, true, 65_536));
+    assert_eq!((stripe.keys, stripe.trust, stripe.buffer), (MissingKeys::Make, true, 65_536));
     assert_eq!(Some(&file.policy_of(stripe)), file.policy("payments"));
     assert_eq!(app.to[1], Target::Http { tls: false, host: "::1".to_owned(), port: 8001 });
     assert_eq!((app.trust, app.host), (false, HostHeader::Upstream));
-    assert_eq!(app.shed, Some(Shed { limit: 64, queue: 32 }));
-    let idempotency = Idempotency {
+    assert_eq!(app.shed, Some(ShedLimits { limit: 64, queue: 32 }));
+    let idempotency = IdempotencyRules {
         store: KeyStore::Sqlite("keys.db".into()),
+        scope: KeyScope::Header("x-user-id".to_owned()),
         methods: vec!["POST".to_owned()],
         ttl: Duration::from_secs(86_400),
     };
@@ -101,9 +103,9 @@ fn listeners_on_other_addresses_are_different() {
     }
 }
 
-fn reading(text: &str) -> Reading {
+fn reading(text: &str) -> ConfigReading {
     let mut inputs = Inputs::new();
-    inputs.add(Source::new("a.toml", text.into()).unwrap(), None).unwrap();
+    inputs.add(SourceText::new("a.toml", text.into()).unwrap(), None).unwrap();
     inputs.read(None)
 }
 
@@ -138,7 +140,7 @@ fn routes_of_upstreams_have_their_host_and_keys() {
 fn other_files_with_upstreams_are_not_ours() {
     let is_ours = |text: &str| {
         let mut inputs = Inputs::new();
-        inputs.add(Source::new("a.toml", text.into()).unwrap(), None).unwrap() > 0
+        inputs.add(SourceText::new("a.toml", text.into()).unwrap(), None).unwrap() > 0
     };
     assert!(is_ours("[upstream.a]\nlisten = '127.0.0.1:1'"));
     assert!(is_ours("[upstream]\nto = 'http://a'"));

@@ -2,7 +2,7 @@
 
 use redial_core::Draft;
 use redial_policy::file::File;
-use redial_policy::{Format, Found, Inputs, SCHEMA, Source};
+use redial_policy::{Format, Found, Inputs, SCHEMA, SourceText};
 use serde_json::Value;
 
 /// A file with a config that has every field in [`Format::words`].
@@ -59,6 +59,44 @@ fn config(format: Format) -> (&'static str, &'static str) {
             r#"{"A": {"Retry": {"MaxRetryAttempts": 3, "UseJitter": true, "Delay": "00:00:01", "MaxDelay": "00:00:05"},
             "AttemptTimeout": {"Timeout": "00:00:02"}, "TotalRequestTimeout": {"Timeout": "00:00:10"}}, "B": {"Hedging": {"MaxHedgedAttempts": 1, "Delay": "00:00:01"}}}"#,
         ),
+        _ => config_of_others(format),
+    }
+}
+
+/// Of systems whose configs are only read.
+fn config_of_others(format: Format) -> (&'static str, &'static str) {
+    match format {
+        Format::EnvoyGateway => (
+            "x.yaml",
+            // tidy-allow: names in its API
+            "spec: {retry: {numRetries: 3, perRetry: {timeout: 1s, backOff: {baseInterval: 100ms, maxInterval: 2s}}, \
+             retryOn: {triggers: [connect-failure]}}, timeout: {http: {requestTimeout: 5s}}, \
+             circuitBreaker: {maxParallelRetries: 10}}\napiVersion: gateway.envoyproxy.io/v1alpha1\n\
+             kind: BackendTrafficPolicy\nmetadata: {name: a}\n",
+        ),
+        Format::Contour => (
+            "x.yaml",
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: a}\nspec:\n  routes:\n  - services: \
+             [{name: a}]\n    timeoutPolicy: {response: 5s}\n    \
+             retryPolicy: {count: 3, perTryTimeout: 1s, retryOn: [reset]}\n",
+        ),
+        Format::Consul => (
+            "x.json",
+            // tidy-allow: names in its API
+            r#"{"Routes": [{"Destination": {"Service": "a", "NumRetries": 3,
+            "RequestTimeout": "5s", "RetryOn": ["reset"]}}], "Kind": "service-router", "Name": "a"}"#,
+        ),
+        Format::Traefik => (
+            "x.yaml",
+            "apiVersion: traefik.io/v1alpha1\nkind: Middleware\nmetadata: {name: a}\nspec:\n  retry: {attempts: 3, \
+             initialInterval: 100ms, status: '502-504'}\n",
+        ),
+        Format::SpringGateway => (
+            "application.yml",
+            "spring.cloud.gateway:\n  routes:\n  - id: a\n    filters:\n    - name: Retry\n      args: {retries: 3, \
+             statuses: BAD_GATEWAY, backoff: {firstBackoff: 100ms, maxBackoff: 2s}}\n",
+        ),
+        _ => panic!("no config of {format:?}"),
     }
 }
 
@@ -76,7 +114,7 @@ fn every_word_is_the_name_of_its_field() {
     for format in Format::ALL {
         let (name, text) = config(format);
         let mut inputs = Inputs::new();
-        inputs.add(Source::new(name, text.into()).unwrap(), None).unwrap();
+        inputs.add(SourceText::new(name, text.into()).unwrap(), None).unwrap();
         let reading = inputs.read(Some(format));
         assert_eq!(reading.problems, [], "{format:?}");
         assert_eq!(reading.findings.iter().find(|it| it.rule.name == "unknown-field"), None);

@@ -150,3 +150,30 @@ fn an_error_says_that_all_endpoints_fail_their_check() {
     let reason = "no endpoint of the upstream is available: 1 failing the health check";
     assert!(text.contains(reason) && !text.contains("breaker"), "{text}");
 }
+
+#[test]
+fn callers_that_send_slowly_do_not_eject_endpoints() {
+    let endpoint = || {
+        Upstream::new(|accepted| {
+            while accepted.request().is_some() {
+                accepted.respond(OK);
+            }
+        })
+    };
+    let (one, other) = (endpoint(), endpoint());
+    for policy in ["attempts = 1", "attempts = 4"] {
+        let table = format!("policy = \"p\"\n[policy.p]\n{policy}\ndeadline = \"2s\"\n");
+        let proxy = Running::to(&targets(&[one.port, other.port]), &table);
+        let mut slow: Vec<_> = (0..40).map(|_| proxy.connect()).collect();
+        for caller in &mut slow {
+            caller.send("POST /slow HTTP/1.1\r\nhost: app\r\ncontent-length: 100000\r\n\r\nx");
+        }
+        for caller in &mut slow {
+            let response = caller.response();
+            assert_eq!(response.status(), 408, "{policy}: {}", response.text());
+        }
+        for _ in 0..40 {
+            assert_eq!(proxy.ask(GET).status(), 200, "{policy}");
+        }
+    }
+}

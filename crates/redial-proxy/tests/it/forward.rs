@@ -44,6 +44,20 @@ fn the_upstream_gets_its_own_host() {
 }
 
 #[test]
+fn a_chunked_body_is_forwarded_with_every_method() {
+    for method in ["GET", "HEAD", "OPTIONS", "DELETE", "POST"] {
+        let upstream = Upstream::always(OK);
+        let proxy = Running::before(&upstream, "");
+        let head =
+            format!("{method} / HTTP/1.1\r\nhost: app\r\ntransfer-encoding: chunked\r\n\r\n");
+        let mut caller = proxy.connect();
+        caller.send(format!("{head}5\r\nhello\r\n0\r\n\r\n"));
+        assert_eq!(caller.head().unwrap().status(), 200, "{method}");
+        assert_eq!(upstream.only_request().text(), "hello", "{method}");
+    }
+}
+
+#[test]
 fn bodies_are_streamed_both_ways_with_their_trailers() {
     // Each side sends its second part only when the other has received the first.
     let upstream = Upstream::new(|accepted| {

@@ -28,9 +28,15 @@ pub(crate) fn pem(label: &str, der: &[u8]) -> String {
 struct Authority {
     directory: Directory,
     root: CertificateDer<'static>,
-    server: (CertificateDer<'static>, PrivateKeyDer<'static>),
-    client: (CertificateDer<'static>, PrivateKeyDer<'static>),
+    server: Issued,
+    client: Issued,
+    /// Another client.
+    other: Issued,
+    /// Another certificate for `client`.
+    renewed: Issued,
 }
+
+type Issued = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
 impl Authority {
     fn new(name: &str) -> Self {
@@ -51,9 +57,10 @@ impl Authority {
             write("key", "PRIVATE KEY", &key.serialize_der());
             (cert.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap())
         };
-        let (server, client) = (issue("api.internal"), issue("client"));
+        let (server, other, renewed) = (issue("api.internal"), issue("other"), issue("client"));
+        let client = issue("client");
         fs::write(directory.file("ca.pem"), pem("CERTIFICATE", &root)).unwrap();
-        Self { directory, root, server, client }
+        Self { directory, root, server, client, other, renewed }
     }
 
     fn path(&self, name: &str) -> String {
@@ -102,14 +109,23 @@ impl Authority {
     }
 
     fn caller(&self, port: u16, presents: bool) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
+        self.caller_with(port, presents.then_some(&self.client))
+    }
+
+    fn caller_with(
+        &self,
+        port: u16,
+        identity: Option<&Issued>,
+    ) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(self.roots());
-        let (cert, key) = (self.client.0.clone(), self.client.1.clone_key());
-        let config = match presents {
-            true => builder.with_client_auth_cert(vec![cert], key).unwrap(),
-            false => builder.with_no_client_auth(),
+        let config = match identity {
+            Some((cert, key)) => {
+                builder.with_client_auth_cert(vec![cert.clone()], key.clone_key()).unwrap()
+            }
+            None => builder.with_no_client_auth(),
         };
         let name = ServerName::try_from("api.internal").unwrap();
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -119,15 +135,19 @@ impl Authority {
 
     /// A proxy in front of [`serve`](Self::serve) with this client's table.
     fn proxy(&self, tls: &str) -> Running {
-        let listen = format!(
+        let listen = self.listen_tls();
+        let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
+        let target = format!("\"https://127.0.0.1:{}\"", self.serve());
+        Running::to(&target, &format!("tls = {{ {tls} }}\n{listen}\n{once}"))
+    }
+
+    fn listen_tls(&self) -> String {
+        format!(
             "listen_tls = {{ cert = \"{}\", key = \"{}\", client_ca = \"{}\" }}",
             self.path("api.internal.pem"),
             self.path("api.internal.key"),
             self.path("ca.pem")
-        );
-        let once = "policy = \"once\"\n[policy.once]\nattempts = 1\n";
-        let target = format!("\"https://127.0.0.1:{}\"", self.serve());
-        Running::to(&target, &format!("tls = {{ {tls} }}\n{listen}\n{once}"))
+        )
     }
 
     fn identity(&self) -> String {
@@ -152,6 +172,34 @@ fn both_sides_can_demand_certificates() {
     let mut plain = proxy.connect();
     plain.send(GET);
     assert!(!plain.rest().starts_with(b"HTTP"));
+}
+
+#[test]
+fn a_caller_does_not_get_the_stored_reply_of_another_certificate() {
+    const PAY: &str =
+        "POST /pay HTTP/1.1\r\nhost: app\r\nidempotency-key: \"k\"\r\ncontent-length: 2\r\n\r\n10";
+    let authority = Authority::new("principals");
+    for scope in ["", ", scope = \"certificate\"", ", scope = \"X-User-Id\""] {
+        let upstream = Upstream::in_turn(&[
+            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst",
+            "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond",
+        ]);
+        let target = format!("\"http://127.0.0.1:{}\"", upstream.port);
+        let keys = format!("idempotency = {{ store = \"memory\"{scope} }}");
+        let proxy = Running::to(&target, &format!("{keys}\n{}\n", authority.listen_tls()));
+        for (identity, reply) in [
+            (&authority.client, "first"),
+            (&authority.other, "second"),
+            (&authority.client, "first"),
+            (&authority.renewed, "first"),
+            (&authority.other, "second"),
+        ] {
+            let mut caller = authority.caller_with(proxy.port, Some(identity));
+            caller.send(PAY);
+            assert_eq!(caller.response().text(), reply, "{scope}");
+        }
+        assert_eq!(upstream.requests().len(), 2);
+    }
 }
 
 #[test]

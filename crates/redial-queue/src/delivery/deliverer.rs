@@ -12,7 +12,7 @@ use super::build::{BuildError, Builder, Options};
 use super::public::check_literal;
 use super::request::invalid_key;
 use super::sign::sign;
-use super::{Delivery, Invalid, Secret, Secrets, response};
+use super::{Delivery, InvalidDelivery, Secret, Secrets, response};
 use crate::clock;
 use crate::durable::{Handled, Handler, Job};
 
@@ -139,7 +139,7 @@ impl Inner {
         method: &Method,
         job: &Job,
         signers: &[Secret],
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), InvalidDelivery> {
         write_key(headers, method, job, self.options)?;
         if job.progress.attempts > 1 {
             headers.insert(names::ATTEMPT, job.progress.attempts.into());
@@ -159,7 +159,7 @@ fn write_key(
     method: &Method,
     job: &Job,
     options: Options,
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidDelivery> {
     if headers.contains_key(names::IDEMPOTENCY_KEY) || safety(method, headers) == Safety::ReadOnly {
         return Ok(());
     }

@@ -32,7 +32,7 @@ mod sign;
 pub use build::{BuildError, Builder};
 pub use deliverer::Deliverer;
 pub use public::is_public;
-pub use request::{Delivery, Invalid};
+pub use request::{Delivery, InvalidDelivery};
 pub use secrets::Secrets;
 pub use sign::Secret;
 

@@ -30,8 +30,8 @@ impl Delivery {
     ///
     /// The method is invalid, or is `CONNECT`; the URL is not an absolute one with `http` or `https`, or contains a user or a
     /// password, which would appear in every listing and log: they belong in a header.
-    pub fn new(method: &str, url: &str) -> Result<Self, Invalid> {
-        let wrong = |why: &str| Err(Invalid::new(format!("the method {method:?} {why}")));
+    pub fn new(method: &str, url: &str) -> Result<Self, InvalidDelivery> {
+        let wrong = |why: &str| Err(InvalidDelivery::new(format!("the method {method:?} {why}")));
         let parsed = match Method::from_bytes(method.as_bytes()) {
             Ok(Method::CONNECT) => return wrong("opens a tunnel and delivers nothing"),
             Ok(parsed) => parsed,
@@ -46,7 +46,7 @@ impl Delivery {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn post(url: &str) -> Result<Self, Invalid> {
+    pub fn post(url: &str) -> Result<Self, InvalidDelivery> {
         Self::new("POST", url)
     }
 
@@ -56,8 +56,8 @@ impl Delivery {
     ///
     /// It is invalid, or one that the connection or the worker writes: `host`, `content-length`, `redial-attempt` and hop-by-hop
     /// headers.
-    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Invalid> {
-        let wrong = |why: &str| Err(Invalid::new(format!("the header {name:?} {why}")));
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, InvalidDelivery> {
+        let wrong = |why: &str| Err(InvalidDelivery::new(format!("the header {name:?} {why}")));
         let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
             return wrong("has an invalid name: use letters, digits and hyphens");
         };
@@ -122,7 +122,7 @@ impl Delivery {
     /// # Errors
     ///
     /// It is empty, has characters other than printable ASCII, or begins or ends with a space.
-    pub fn check_key(key: &str) -> Result<(), Invalid> {
+    pub fn check_key(key: &str) -> Result<(), InvalidDelivery> {
         let printable = !key.is_empty() && key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         // Spaces around the value of a header are dropped, and the signature would no longer match.
         let good = printable && key.trim() == key;
@@ -134,7 +134,7 @@ impl Delivery {
     /// # Errors
     ///
     /// The job is not a delivery, or not one that [`into_job`](Self::into_job) could have made.
-    pub fn of(job: &Job) -> Result<Self, Invalid> {
+    pub fn of(job: &Job) -> Result<Self, InvalidDelivery> {
         Self::of_headers(&job.headers)
     }
 
@@ -143,13 +143,17 @@ impl Delivery {
     /// # Errors
     ///
     /// As [`of`](Self::of).
-    pub fn of_headers(headers: &[(String, String)]) -> Result<Self, Invalid> {
+    pub fn of_headers(headers: &[(String, String)]) -> Result<Self, InvalidDelivery> {
         let pseudo = |wanted: &str| {
             let mut all = headers.iter().filter(|(name, _)| name == wanted);
             match (all.next(), all.next()) {
                 (Some((_, value)), None) => Ok(value.as_str()),
-                (None, _) => Err(Invalid::new(format!("not a delivery: it has no {wanted}"))),
-                (_, Some(_)) => Err(Invalid::new(format!("the delivery has {wanted} twice"))),
+                (None, _) => {
+                    Err(InvalidDelivery::new(format!("not a delivery: it has no {wanted}")))
+                }
+                (_, Some(_)) => {
+                    Err(InvalidDelivery::new(format!("the delivery has {wanted} twice")))
+                }
             }
         };
         let this = Self::new(pseudo(METHOD)?, pseudo(URL)?)?;
@@ -185,8 +189,8 @@ static RESERVED: [(HeaderName, &str); 13] = [
 const HOST: &str = "is part of the URL: leave it out";
 const HOP: &str = "belongs to the connection, which the worker makes: leave it out";
 
-pub(super) fn invalid_key(key: &str) -> Invalid {
-    Invalid::new(format!(
+pub(super) fn invalid_key(key: &str) -> InvalidDelivery {
+    InvalidDelivery::new(format!(
         "invalid idempotency key {key:?}: use printable ASCII, at least one character, without spaces at either end"
     ))
 }
@@ -195,9 +199,9 @@ fn is_secret(name: &HeaderName) -> bool {
     matches!(*name, header::AUTHORIZATION | header::COOKIE)
 }
 
-pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
+pub(super) fn parse_url(text: &str) -> Result<Url, InvalidDelivery> {
     // The text may contain a password, so errors do not repeat it.
-    let wrong = |why: String| Err(Invalid::new(format!("the URL {why}")));
+    let wrong = |why: String| Err(InvalidDelivery::new(format!("the URL {why}")));
     if text.contains(char::is_control) {
         return wrong("has a line break or another control character in it".to_owned());
     }
@@ -223,18 +227,18 @@ pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
 
 /// Why something can never be delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid(String);
+pub struct InvalidDelivery(String);
 
-impl Invalid {
+impl InvalidDelivery {
     pub(super) fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidDelivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl error::Error for Invalid {}
+impl error::Error for InvalidDelivery {}

@@ -13,7 +13,7 @@ use super::public::Blocked;
 use crate::durable::{Handled, is_shortage};
 
 /// The most bytes of a body that are read: for the cause, and so that the connection can be reused.
-const MOST: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 /// The time limit for reading the body of a failed delivery.
 const READ_LIMIT: Duration = Duration::from_secs(1);
 /// The same for a successful one. It is short: if the attempt timed out meanwhile, the delivery would be sent again.
@@ -69,7 +69,7 @@ fn judge(response: &Response<reqwest::Body>, keyed: bool) -> Outcome {
 /// The start of a body as one line; empty if it is markup.
 async fn body(mut response: reqwest::Response, limit: Duration) -> String {
     let mut start = Vec::new();
-    let mut left = MOST;
+    let mut left = MAX_BODY_BYTES;
     let reading = async {
         while let Ok(Some(chunk)) = response.chunk().await {
             let room = (MOST_TEXT * 4).saturating_sub(start.len());

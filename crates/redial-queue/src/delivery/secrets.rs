@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-use super::{Invalid, Secret};
+use super::{InvalidDelivery, Secret};
 
 /// The most secrets of one receiver, so that the header with their signatures has a bound.
-const MOST: usize = 8;
+const MAX_SECRETS: usize = 8;
 
 /// The secrets that sign the deliveries to each receiver.
 ///
@@ -51,14 +51,14 @@ impl Secrets {
         mut self,
         url: &str,
         secrets: impl IntoIterator<Item = Secret>,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, InvalidDelivery> {
         let url = super::request::parse_url(url)?;
         if url.query().is_some() {
             let why = "the URL of a receiver has a query: use the path only";
-            return Err(Invalid::new(why));
+            return Err(InvalidDelivery::new(why));
         }
         if self.receivers.iter().any(|(known, _)| is_below(known, &url) && is_below(&url, known)) {
-            return Err(Invalid::new(format!("duplicate receiver {url}")));
+            return Err(InvalidDelivery::new(format!("duplicate receiver {url}")));
         }
         self.receivers.push((url, collect(secrets)?));
         Ok(self)
@@ -70,9 +70,12 @@ impl Secrets {
     /// # Errors
     ///
     /// It was called before, or there are too many secrets.
-    pub fn others(mut self, secrets: impl IntoIterator<Item = Secret>) -> Result<Self, Invalid> {
+    pub fn others(
+        mut self,
+        secrets: impl IntoIterator<Item = Secret>,
+    ) -> Result<Self, InvalidDelivery> {
         if self.others.replace(collect(secrets)?).is_some() {
-            return Err(Invalid::new("duplicate entry for all other receivers"));
+            return Err(InvalidDelivery::new("duplicate entry for all other receivers"));
         }
         Ok(self)
     }
@@ -90,10 +93,10 @@ impl Secrets {
     }
 }
 
-fn collect(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid> {
-    let secrets: Vec<_> = secrets.into_iter().take(MOST + 1).collect();
-    if secrets.len() > MOST {
-        return Err(Invalid::new(format!("a receiver has at most {MOST} secrets")));
+fn collect(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, InvalidDelivery> {
+    let secrets: Vec<_> = secrets.into_iter().take(MAX_SECRETS + 1).collect();
+    if secrets.len() > MAX_SECRETS {
+        return Err(InvalidDelivery::new(format!("a receiver has at most {MAX_SECRETS} secrets")));
     }
     Ok(secrets)
 }
@@ -109,9 +112,9 @@ fn is_below(receiver: &Url, url: &Url) -> bool {
 }
 
 impl FromStr for Secrets {
-    type Err = Invalid;
+    type Err = InvalidDelivery;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, InvalidDelivery> {
         let mut secrets = Self::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
@@ -125,10 +128,10 @@ impl FromStr for Secrets {
                 "*" => secrets.others(signers),
                 url => secrets.receiver(url, signers),
             });
-            secrets = added.map_err(|why| Invalid::new(format!("line {number}: {why}")))?;
+            secrets = added.map_err(|why| InvalidDelivery::new(format!("line {number}: {why}")))?;
         }
         if secrets.receivers.is_empty() && secrets.others.is_none() {
-            return Err(Invalid::new(
+            return Err(InvalidDelivery::new(
                 "no secret found; write a line such as `https://host/path whsec_…`",
             ));
         }
@@ -136,10 +139,10 @@ impl FromStr for Secrets {
     }
 }
 
-fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Secret>, Invalid> {
+fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Secret>, InvalidDelivery> {
     let words: Vec<&str> = words.collect();
     match &words[..] {
-        [] => Err(Invalid::new("missing secret; to send unsigned, write `unsigned`")),
+        [] => Err(InvalidDelivery::new("missing secret; to send unsigned, write `unsigned`")),
         ["unsigned"] => Ok(Vec::new()),
         words => words.iter().map(|word| Secret::new(word)).collect(),
     }

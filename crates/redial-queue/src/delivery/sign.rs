@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 
-use super::Invalid;
+use super::InvalidDelivery;
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -37,8 +37,9 @@ impl Secret {
     /// # Errors
     ///
     /// It has another format.
-    pub fn new(secret: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::new("invalid secret: use whsec_ and 24 to 64 bytes in base64");
+    pub fn new(secret: &str) -> Result<Self, InvalidDelivery> {
+        let wrong =
+            || InvalidDelivery::new("invalid secret: use whsec_ and 24 to 64 bytes in base64");
         let text = secret.strip_prefix(Self::PREFIX).ok_or_else(wrong)?;
         let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
         if !(24..=64).contains(&bytes.len()) {

@@ -20,6 +20,7 @@ mod store;
 pub(crate) mod text;
 mod worker;
 
+pub use crate::store_error::StoreError;
 pub use bulk::{Redriven, redrive_in_pages, remove_in_pages};
 pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
@@ -27,9 +28,11 @@ pub use queue::DurableQueue;
 pub use settings::{Counts, Settings};
 pub use shortage::is_shortage;
 pub use store::{
-    Claim, Claimed, Claims, Edit, Filter, Group, Lease, Redrive, Reply, Settled, Settlement, Store,
-    StoreError, Verdict,
+    Claim, Claimed, Claims, Edit, Filter, Group, JobLease, JobVerdict, NewPolicy, Redrive, Reply,
+    Settled, Settlement, Store,
 };
-pub use worker::{Gauge, Report, Until, Worker, WorkerError, WorkerStats, check_policy, standard};
+pub use worker::{
+    Gauge, Until, Worker, WorkerError, WorkerReport, WorkerStats, check_policy, standard,
+};
 #[cfg(feature = "delivery")]
 pub(crate) use worker::{built, draft};

@@ -9,6 +9,27 @@ use super::{
 };
 
 /// A queue in a store.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+///
+/// use redial_queue::durable::{DurableQueue, NewJob};
+/// use redial_queue::sqlite::SqliteStore;
+///
+/// # let folder = std::env::temp_dir().join(format!("redial-queue-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("jobs.db");
+/// let queue = DurableQueue::new(Arc::new(SqliteStore::open(path)?), "pictures")?;
+/// queue.enqueue(NewJob::new("resize 17")).await?; // on the disk when this returns
+/// assert_eq!(queue.counts().await?.due, 1);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
 #[derive(Clone)]
 pub struct DurableQueue {
     store: Arc<dyn Store>,

@@ -1,4 +1,6 @@
-use redial_core::LONGEST;
+use std::num::NonZeroU32;
+
+use redial_core::LONGEST_DURATION;
 use redial_core::admit::RateRule;
 
 use super::StoreError;
@@ -11,30 +13,36 @@ pub struct Settings {
     /// How often jobs are claimed, over all workers.
     pub rate: Option<RateRule>,
     /// How many jobs of a key may wait or run at once; the others are held. 1 keeps them in order: a job is held until the one
-    /// before it is done or dead. 0 is no limit. A change counts for jobs that are enqueued after it.
-    pub per_key: u32,
+    /// before it is done or dead. `None` is no limit. A change counts for jobs that are enqueued after it.
+    pub per_key: Option<NonZeroU32>,
     /// The most dead letters. Beyond that, the oldest are dropped and counted. `None`, the default, drops nothing.
     pub most_dead: Option<u64>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { paused: false, rate: None, per_key: 1, most_dead: None }
+        Self { paused: false, rate: None, per_key: Some(NonZeroU32::MIN), most_dead: None }
     }
 }
 
 impl Settings {
+    /// The limit per key as it is written in tables and in JSON, where no limit is 0.
+    pub fn per_key_number(&self) -> u32 {
+        self.per_key.map_or(0, NonZeroU32::get)
+    }
+
     /// Checks that they are valid.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let Some(RateRule { rate, burst }) = self.rate else { return Ok(()) };
         let wrong = |why: &str| Err(StoreError::Invalid(why.to_owned()));
-        match (rate.count, rate.per, burst) {
-            (0, ..) | (_, 0, _) => {
-                wrong("rate: 0 would claim nothing; to stop a queue for a while, pause it")
-            }
-            (_, _, 0) => wrong("burst: 0 would claim nothing; 1 is the least"),
-            (_, LONGEST.., _) => wrong("rate: it is counted in at most 366 days"),
-            _ => Ok(()),
+        if rate.count == 0 || rate.per.is_zero() {
+            wrong("rate: 0 would claim nothing; to stop a queue for a while, pause it")
+        } else if burst == 0 {
+            wrong("burst: 0 would claim nothing; 1 is the least")
+        } else if rate.per >= LONGEST_DURATION {
+            wrong("rate: it is counted in at most 366 days")
+        } else {
+            Ok(())
         }
     }
 }

@@ -1,17 +1,15 @@
 //! Two workers see the same job at the same instant; one of them dies half-way; a third was only slow and comes back. The
 //! store decides, atomically each time, which of them has the job.
 
-use std::error::Error as StdError;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
-use redial_core::decide::{Class, Classify, Failure};
-use redial_core::{Progress, Rate};
+use redial_core::{Progress, Rate, Span};
 
 use super::job::{check_headers, check_name, check_payload};
 use super::{Counts, Enqueued, Job, JobId, NewJob, Settings, State};
+use crate::store_error::StoreError;
 
 /// The answer of a store.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -34,7 +32,7 @@ pub trait Store: Send + Sync + 'static {
     fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>>;
 
     /// Extends the leases of claims that are still being worked on. Returns for each whether it still had one.
-    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>>;
+    fn beat<'a>(&'a self, leases: &'a [JobLease], lease: Duration) -> Reply<'a, Vec<bool>>;
 
     /// Ends when the queue has changed since a claim that has [seen](Claims::seen) this much: a job was enqueued, released or
     /// redriven, or the settings changed, by this process or another one. May end without a change.
@@ -113,14 +111,14 @@ pub struct Claimed {
     /// The job, this attempt included.
     pub job: Job,
     /// The number of the claim.
-    pub lease: Lease,
+    pub lease: JobLease,
     /// How long ago the job was first claimed.
     pub age: Duration,
 }
 
 /// A claim of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Lease {
+pub struct JobLease {
     /// The job.
     pub id: JobId,
     /// The number of the claim: each claim of a job has a higher one.
@@ -131,9 +129,9 @@ pub struct Lease {
 #[derive(Clone, Debug)]
 pub struct Settlement {
     /// The claim.
-    pub lease: Lease,
+    pub lease: JobLease,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: JobVerdict,
     /// How long the attempt took.
     pub took: Duration,
     /// Its outcome in a line, for the history.
@@ -142,7 +140,7 @@ pub struct Settlement {
 
 /// What follows from an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum JobVerdict {
     /// The job is done, and gone.
     Done,
     /// There is another attempt.
@@ -245,13 +243,32 @@ impl Redrive {
     ///
     /// The rate is zero.
     pub fn at(rate: Rate) -> Result<Self, StoreError> {
-        if rate.count == 0 || rate.per == 0 {
+        let interval = rate.interval().filter(|interval| !interval.is_zero()).ok_or_else(|| {
             let why =
                 "a redrive at a rate of zero would never start: use a rate above zero, or none";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
-        let apart = Duration::from_micros(rate.interval().div_ceil(1000));
+            StoreError::Invalid(why.to_owned())
+        })?;
+        let apart = interval.round_up(Span::from_micros(1)).into();
         Ok(Self { apart, ..Self::default() })
+    }
+}
+
+/// The policy that an [`Edit`] gives to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewPolicy {
+    /// The worker's own.
+    OfWorker,
+    /// The one with this name.
+    Named(String),
+}
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+impl NewPolicy {
+    pub(crate) fn into_name(self) -> Option<String> {
+        match self {
+            Self::OfWorker => None,
+            Self::Named(name) => Some(name),
+        }
     }
 }
 
@@ -262,8 +279,8 @@ pub struct Edit {
     pub payload: Option<Vec<u8>>,
     /// New headers.
     pub headers: Option<Vec<(String, String)>>,
-    /// A new policy; `Some(None)` for the worker's own.
-    pub policy: Option<Option<String>>,
+    /// A new policy.
+    pub policy: Option<NewPolicy>,
     /// A new priority.
     pub priority: Option<crate::memory::Priority>,
 }
@@ -273,46 +290,9 @@ impl Edit {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.payload.as_deref().map_or(Ok(()), check_payload)?;
         self.headers.as_deref().map_or(Ok(()), check_headers)?;
-        self.policy.iter().flatten().try_for_each(|name| check_name(name))
-    }
-}
-
-/// Why a request to a store failed.
-#[derive(Debug)]
-pub enum StoreError {
-    /// The request is invalid. Repeating it does not help.
-    Invalid(String),
-    /// The store cannot be reached, or is busy. Whether the request took effect is unknown.
-    Unavailable(Box<dyn StdError + Send + Sync>),
-    /// The store has failed in a way after which writes cannot be trusted to reach the disk: the disk is full or reported an
-    /// error, or the file is damaged. It does nothing more until it is opened again.
-    Stopped(String),
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(why) => f.write_str(why),
-            Self::Unavailable(cause) => write!(f, "the store cannot be reached: {cause}"),
-            Self::Stopped(why) => write!(f, "the store has stopped: {why}"),
+        match &self.policy {
+            Some(NewPolicy::Named(name)) => check_name(name),
+            Some(NewPolicy::OfWorker) | None => Ok(()),
         }
-    }
-}
-
-impl StdError for StoreError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Unavailable(cause) => Some(&**cause),
-            Self::Invalid(_) | Self::Stopped(_) => None,
-        }
-    }
-}
-
-impl Classify for StoreError {
-    fn classify(&self) -> Failure {
-        Failure::new(match self {
-            Self::Unavailable(_) => Class::Transient,
-            Self::Invalid(_) | Self::Stopped(_) => Class::Permanent,
-        })
     }
 }

@@ -8,13 +8,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Time};
 
 use super::slots::{Place, Slots};
 
 #[derive(Debug, Default)]
 pub(super) struct Delayed {
-    heap: BinaryHeap<Reverse<(Nanos, Place)>>,
+    heap: BinaryHeap<Reverse<(Time, Place)>>,
     /// How many entries count.
     length: usize,
 }
@@ -25,35 +25,35 @@ impl Delayed {
     }
 
     /// Delays a key until `due`, unless it is due earlier.
-    pub(super) fn put<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, place: Place, due: Nanos) {
+    pub(super) fn put<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, place: Place, due: Time) {
         let known = slots[place].due;
-        if known <= due {
+        if known <= due.into() {
             return;
         }
-        self.length += usize::from(known == NEVER);
-        slots[place].due = due;
+        self.length += usize::from(known.is_none());
+        slots[place].due = due.into();
         self.heap.push(Reverse((due, place)));
         if self.heap.len() > 2 * self.length + 64 {
-            self.heap.retain(|Reverse((due, place))| slots[*place].due == *due);
+            self.heap.retain(|Reverse((due, place))| slots[*place].due == (*due).into());
         }
     }
 
     /// The key is not delayed any more.
     pub(super) fn cancel<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, place: Place) {
-        if slots[place].due != NEVER {
-            slots[place].due = NEVER;
+        if slots[place].due.is_some() {
+            slots[place].due = Deadline::NONE;
             self.length -= 1;
         }
     }
 
-    /// Removes a key that is due by now, and returns when it was.
+    /// Removes a key that is due by then, and returns when it was.
     pub(super) fn pop<K: Hash + Eq>(
         &mut self,
         slots: &mut Slots<K>,
-        now: Nanos,
-    ) -> Option<(Place, Nanos)> {
+        by: Deadline,
+    ) -> Option<(Place, Time)> {
         let due = self.next(slots)?;
-        if due > now {
+        if by < due.into() {
             return None;
         }
         let Reverse((_, place)) = self.heap.pop()?;
@@ -62,9 +62,9 @@ impl Delayed {
     }
 
     /// When the next key is due.
-    pub(super) fn next<K: Hash + Eq>(&mut self, slots: &Slots<K>) -> Option<Nanos> {
+    pub(super) fn next<K: Hash + Eq>(&mut self, slots: &Slots<K>) -> Option<Time> {
         while let Some(Reverse((due, place))) = self.heap.peek() {
-            if slots[*place].due == *due {
+            if slots[*place].due == (*due).into() {
                 return Some(*due);
             }
             self.heap.pop();

@@ -1,6 +1,6 @@
 use std::hash::Hash;
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Span, Time};
 
 use super::delayed::Delayed;
 use super::order::Order;
@@ -56,28 +56,28 @@ pub(super) struct Keys<K> {
 }
 
 /// Half of all places, so that the other half is left for keys that workers have.
-const MOST: usize = (NOWHERE / 2) as usize;
+const MAX_KEYS: usize = (NOWHERE / 2) as usize;
 
 /// A key that a worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken(Place);
 
 impl<K: Hash + Eq + Clone> Keys<K> {
-    pub(super) fn new(most: usize, when_full: WhenFull, step: Nanos) -> Self {
+    pub(super) fn new(most: usize, when_full: WhenFull, step: Span) -> Self {
         Self {
             slots: Slots::new(),
             order: Order::new(step),
             delayed: Delayed::default(),
             busy: 0,
             again: 0,
-            most: most.clamp(1, MOST),
+            most: most.clamp(1, MAX_KEYS),
             when_full,
             closed: false,
         }
     }
 
     /// It runs now, or when its running attempt is over.
-    pub(super) fn add(&mut self, key: K, level: u8, now: impl FnOnce() -> Nanos) -> Added<K> {
+    pub(super) fn add(&mut self, key: K, level: u8, now: impl FnOnce() -> Time) -> Added<K> {
         if self.closed {
             return Added::Closed;
         }
@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
                 Err(full) => full,
             };
         };
-        let waited = self.slots[place].due != NEVER;
+        let waited = self.slots[place].due.is_some();
         self.delayed.cancel(&mut self.slots, place);
         let dirty = self.slots[place].dirty;
         self.raise(place, level);
@@ -107,8 +107,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// It runs at `due`, unless it runs before that anyway.
-    pub(super) fn add_at(&mut self, key: K, level: u8, due: Nanos) -> Added<K> {
-        self.add_later(key, level, |_, _, _| due)
+    pub(super) fn add_at(&mut self, key: K, level: u8, due: Time) -> Added<K> {
+        self.add_later(key, level, |_, _, _| Some(due))
     }
 
     /// It failed, and runs `wait(failures, last wait)` from now. A key that is to run already has not failed again, however
@@ -117,25 +117,26 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         &mut self,
         key: K,
         level: u8,
-        wait: impl FnOnce(u32, Nanos) -> Nanos,
-        now: Nanos,
+        wait: impl FnOnce(u32, Span) -> Span,
+        now: Time,
     ) -> Added<K> {
         self.add_later(key, level, |this, place, waits| {
             let slot = &mut this.slots[place];
-            if !waits {
-                slot.failures = slot.failures.saturating_add(1);
-                slot.drawn = wait(slot.failures, slot.drawn);
+            if waits {
+                return None;
             }
-            if waits { NEVER } else { later(now, slot.drawn) }
+            slot.failures = slot.failures.saturating_add(1);
+            slot.drawn = wait(slot.failures, slot.drawn);
+            Some(later(now, slot.drawn))
         })
     }
 
-    /// It runs at the time that `due` returns, given whether it is to run already.
+    /// It runs at the time that `due` returns, if any, given whether it is to run already.
     fn add_later(
         &mut self,
         key: K,
         level: u8,
-        due: impl FnOnce(&mut Self, Place, bool) -> Nanos,
+        due: impl FnOnce(&mut Self, Place, bool) -> Option<Time>,
     ) -> Added<K> {
         if self.closed {
             return Added::Closed;
@@ -149,9 +150,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             },
         };
         self.raise(place, level);
-        let waits = self.slots[place].dirty || self.slots[place].due != NEVER;
-        let due = due(self, place, waits);
-        if !self.slots[place].dirty {
+        let waits = self.slots[place].dirty || self.slots[place].due.is_some();
+        if let Some(due) = due(self, place, waits)
+            && !self.slots[place].dirty
+        {
             self.delayed.put(&mut self.slots, place, due);
         }
         match (waits, self.slots[place].busy) {
@@ -188,7 +190,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.slots.remove(place)
     }
 
-    fn queue(&mut self, place: Place, now: Nanos) {
+    fn queue(&mut self, place: Place, now: Time) {
         self.slots[place].since = now;
         self.slots[place].dirty = true;
         self.order.push(&mut self.slots, place);
@@ -210,10 +212,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// The next key to work on.
-    pub(super) fn take(&mut self, now: impl Fn() -> Nanos) -> Option<(Taken, K)> {
+    pub(super) fn take(&mut self, now: impl Fn() -> Time) -> Option<(Taken, K)> {
         if self.delayed.len() > 0 {
             let now = now();
-            self.take_due(now, now);
+            self.take_due(now.into(), now);
         }
         let place = self.order.first(&self.slots, now)?;
         self.order.remove(&mut self.slots, place);
@@ -224,7 +226,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// Delayed keys that are due by then join the order. They have waited since they were due, whenever this is called.
-    pub(super) fn take_due(&mut self, by: Nanos, now: Nanos) {
+    pub(super) fn take_due(&mut self, by: Deadline, now: Time) {
         while let Some((place, due)) = self.delayed.pop(&mut self.slots, by) {
             let slot = &mut self.slots[place];
             match (slot.dirty, slot.busy) {
@@ -239,7 +241,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// An attempt is over. The key runs again if it was added meanwhile; otherwise it is forgotten.
-    pub(super) fn finish(&mut self, Taken(place): Taken, now: impl FnOnce() -> Nanos) {
+    pub(super) fn finish(&mut self, Taken(place): Taken, now: impl FnOnce() -> Time) {
         self.busy -= 1;
         self.slots[place].busy = false;
         if self.slots[place].dirty {
@@ -256,8 +258,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     pub(super) fn fail(
         &mut self,
         Taken(place): Taken,
-        wait: impl FnOnce(u32, Nanos) -> Nanos,
-        now: Nanos,
+        wait: impl FnOnce(u32, Span) -> Span,
+        now: Time,
     ) -> Option<K> {
         let slot = &mut self.slots[place];
         slot.failures = slot.failures.saturating_add(1);
@@ -274,7 +276,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// It runs again at `due`, or earlier if it was added meanwhile.
-    pub(super) fn again_at(&mut self, Taken(place): Taken, due: Nanos) {
+    pub(super) fn again_at(&mut self, Taken(place): Taken, due: Time) {
         if !self.slots[place].dirty && !self.closed {
             self.delayed.put(&mut self.slots, place, due);
         }
@@ -285,14 +287,14 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// Accepts no more keys. Delayed keys run now.
-    pub(super) fn close(&mut self, now: Nanos) {
+    pub(super) fn close(&mut self, now: Time) {
         self.closed = true;
-        self.take_due(NEVER - 1, now);
+        self.take_due(Deadline::NONE, now);
     }
 
     /// Forgets its failures.
     pub(super) fn reset(&mut self, Taken(place): Taken) {
-        (self.slots[place].failures, self.slots[place].drawn) = (0, 0);
+        (self.slots[place].failures, self.slots[place].drawn) = (0, Span::ZERO);
     }
 
     /// As [`reset`](Self::reset), for a key. Returns whether it had failed.
@@ -304,7 +306,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// When the next delayed key is due.
-    pub(super) fn next_due(&mut self) -> Option<Nanos> {
+    pub(super) fn next_due(&mut self) -> Option<Time> {
         self.delayed.next(&self.slots)
     }
 
@@ -333,7 +335,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.slots.len()
     }
 
-    pub(super) fn oldest(&self) -> Option<Nanos> {
+    pub(super) fn oldest(&self) -> Option<Time> {
         self.order.oldest(&self.slots)
     }
 
@@ -343,7 +345,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 }
 
-/// This long after `now`.
-pub(super) fn later(now: Nanos, wait: Nanos) -> Nanos {
-    now.saturating_add(wait).min(NEVER - 1)
+/// This long after `now`. The end of time would be no deadline, and the key would never run.
+pub(super) fn later(now: Time, wait: Span) -> Time {
+    const LAST: Time = Time::from_nanos(u64::MAX - 1);
+    (now + wait).min(LAST)
 }

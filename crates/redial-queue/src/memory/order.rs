@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::slots::{NOWHERE, Place, Slots};
 
@@ -20,17 +20,17 @@ pub(super) struct Order {
     used: u8,
     length: usize,
     /// Waiting this long is worth one level.
-    step: Nanos,
+    step: Span,
 }
 
 impl Order {
-    pub(super) fn new(step: Nanos) -> Self {
+    pub(super) fn new(step: Span) -> Self {
         Self {
             heads: [NOWHERE; LEVELS],
             tails: [NOWHERE; LEVELS],
             used: 0,
             length: 0,
-            step: step.max(1),
+            step: step.max(Span::from_nanos(1)),
         }
     }
 
@@ -73,7 +73,7 @@ impl Order {
     pub(super) fn first<K: Hash + Eq>(
         &self,
         slots: &Slots<K>,
-        now: impl FnOnce() -> Nanos,
+        now: impl FnOnce() -> Time,
     ) -> Option<Place> {
         if self.used.count_ones() < 2 {
             let only = self.used.trailing_zeros() as usize;
@@ -82,7 +82,7 @@ impl Order {
         let now = now();
         let rank = |(level, head): &(usize, Place)| {
             let since = slots[*head].since;
-            let risen = now.saturating_sub(since) / self.step;
+            let risen = (now - since) / self.step;
             (risen.saturating_add(*level as u64), Reverse(since))
         };
         self.heads().max_by_key(rank).map(|(_, head)| head)
@@ -99,7 +99,7 @@ impl Order {
     }
 
     /// Since when the oldest key has waited.
-    pub(super) fn oldest<K: Hash + Eq>(&self, slots: &Slots<K>) -> Option<Nanos> {
+    pub(super) fn oldest<K: Hash + Eq>(&self, slots: &Slots<K>) -> Option<Time> {
         self.heads().map(|(_, head)| slots[head].since).min()
     }
 }

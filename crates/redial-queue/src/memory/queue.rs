@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redial_core::schedule::Backoff;
-use redial_core::{Nanos, draw, nanos};
+use redial_core::{Span, Time, draw};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
@@ -15,6 +15,19 @@ use super::work::{End, Work};
 use crate::clock::Clock;
 
 /// A queue of keys, for any number of producers and workers. A clone is the same queue.
+///
+/// ```
+/// use redial_queue::{Added, WorkQueue};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue = WorkQueue::default();
+/// assert_eq!(queue.add("default/web").await, Added::Queued);
+/// assert_eq!(queue.add("default/web").await, Added::Coalesced);
+/// let work = queue.get().await.unwrap();
+/// assert_eq!((*work.key(), work.attempt()), ("default/web", 1));
+/// work.done(); // or `failed`, and it comes back after a wait
+/// # }
+/// ```
 pub struct WorkQueue<K: Hash + Eq + Clone>(Arc<Shared<K>>);
 
 struct Shared<K> {
@@ -83,7 +96,7 @@ pub struct Depth {
 
 impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub(super) fn with(builder: &Builder) -> Self {
-        let keys = Keys::new(builder.bound, builder.when_full, nanos(builder.rise));
+        let keys = Keys::new(builder.bound, builder.when_full, builder.rise.into());
         Self(Arc::new(Shared {
             state: Mutex::new(State {
                 keys,
@@ -119,7 +132,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         self.0.clock
     }
 
-    fn now(&self) -> Nanos {
+    fn now(&self) -> Time {
         self.0.clock.now()
     }
 
@@ -155,7 +168,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         let added = if after.is_zero() {
             state.keys.add(key, priority.0, || self.now())
         } else {
-            state.keys.add_at(key, priority.0, later(self.now(), nanos(after)))
+            state.keys.add_at(key, priority.0, later(self.now(), after.into()))
         };
         self.notify(&state);
         added
@@ -298,18 +311,18 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub fn depth(&self) -> Depth {
         let mut state = self.state();
         let now = self.now();
-        state.keys.take_due(now, now);
-        let age = state.keys.oldest().map_or(0, |since| now.saturating_sub(since));
+        state.keys.take_due(now.into(), now);
+        let age = state.keys.oldest().map_or(Span::ZERO, |since| now - since);
         Depth {
             ready: state.keys.ready(),
             later: state.keys.waiting() - state.keys.ready(),
             busy: state.keys.busy(),
-            age: Duration::from_nanos(age),
+            age: age.into(),
         }
     }
 
     /// A wait of this queue's backoff, from a stream of its own.
-    fn draw(&self, state: &mut State<K>) -> impl FnOnce(u32, Nanos) -> Nanos + use<K> {
+    fn draw(&self, state: &mut State<K>) -> impl FnOnce(u32, Span) -> Span + use<K> {
         state.drawn += 1;
         let (backoff, seed) = (self.0.backoff, draw(self.0.seed, state.drawn));
         move |failures, last| backoff.delay(failures, last, seed)
@@ -323,11 +336,11 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
             End::Done => state.keys.reset(taken),
             End::After(after) => {
                 state.keys.reset(taken);
-                state.keys.again_at(taken, later(self.now(), nanos(after)));
+                state.keys.again_at(taken, later(self.now(), after.into()));
             }
             End::Failed(given) => {
                 let draw = self.draw(state);
-                let wait = |failures, last| given.map_or_else(|| draw(failures, last), nanos);
+                let wait = |failures, last| given.map_or_else(|| draw(failures, last), Span::from);
                 state.left.extend(state.keys.fail(taken, wait, self.now()));
             }
         }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Span, Time};
 
 use super::table::{self, Table};
 
@@ -18,11 +18,11 @@ pub(super) const NOWHERE: Place = Place::MAX;
 pub(super) struct Slot<K> {
     pub(super) key: Option<K>,
     /// When it joined the order.
-    pub(super) since: Nanos,
-    /// When it joins the order by itself; [`NEVER`] when it does not. An entry of the heap with another time is stale.
-    pub(super) due: Nanos,
+    pub(super) since: Time,
+    /// When it joins the order by itself; if it does. An entry of the heap with another time is stale.
+    pub(super) due: Deadline,
     /// The last drawn wait; the next decorrelated one builds on it.
-    pub(super) drawn: Nanos,
+    pub(super) drawn: Span,
     hash: table::Hash,
     /// Its neighbours in the order, and in the list of free places.
     pub(super) previous: Place,
@@ -39,7 +39,7 @@ pub(super) struct Slot<K> {
 impl<K> Slot<K> {
     /// Whether it runs, or is to run.
     pub(super) fn is_wanted(&self) -> bool {
-        self.dirty || self.busy || self.due != NEVER
+        self.dirty || self.busy || self.due.is_some()
     }
 }
 
@@ -74,9 +74,9 @@ impl<K: Hash + Eq> Slots<K> {
     pub(super) fn insert(&mut self, hash: table::Hash, key: K) -> Place {
         let slot = Slot {
             key: Some(key),
-            since: 0,
-            due: NEVER,
-            drawn: 0,
+            since: Time::ZERO,
+            due: Deadline::NONE,
+            drawn: Span::ZERO,
             hash,
             previous: NOWHERE,
             next: NOWHERE,
@@ -101,7 +101,7 @@ impl<K: Hash + Eq> Slots<K> {
     pub(super) fn remove(&mut self, place: Place) -> Option<K> {
         let slot = &mut self.slots[place as usize];
         let key = slot.key.take()?;
-        slot.due = NEVER;
+        slot.due = Deadline::NONE;
         slot.next = self.free;
         self.free = place;
         self.places.remove(slot.hash, place);

@@ -1,22 +1,22 @@
 use std::time::Duration;
 
 use redial_core::admit::RateRule;
-use redial_core::{NEVER, Nanos, Rate};
+use redial_core::{Rate, Span, Time};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
 
 use super::pool::{Connection, Params};
 use super::row::{self, micros, signed, span, unsigned};
 use super::{PostgresStore, error};
-use crate::durable::{Claim, Claimed, Claims, JobId, Lease, Settlement, StoreError, Verdict};
+use crate::durable::{Claim, Claimed, Claims, JobId, JobLease, JobVerdict, Settlement, StoreError};
 
 /// The maximum number of jobs in one claim.
-const MOST: usize = 10_000;
+const MAX_CLAIMED_JOBS: usize = 10_000;
 
 /// The result of a claim.
 struct Found {
     claims: Claims,
-    unreadable: Vec<Lease>,
+    unreadable: Vec<JobLease>,
     /// Nothing was claimed because the queue has a rate.
     rated: bool,
 }
@@ -24,7 +24,7 @@ struct Found {
 impl PostgresStore {
     pub(super) async fn claim_jobs(&self, claim: &Claim) -> Result<Claims, StoreError> {
         let seen = self.changes.now(&claim.queue);
-        let most = i32::try_from(claim.most.min(MOST)).unwrap_or(i32::MAX);
+        let most = i32::try_from(claim.most.min(MAX_CLAIMED_JOBS)).unwrap_or(i32::MAX);
         let lease = span(claim.lease);
         let rows = self.pool.call("claim", &[&claim.queue, &most, &lease, &None::<i32>]).await?;
         let mut found = read(&rows, &claim.queue)?;
@@ -58,30 +58,30 @@ impl PostgresStore {
                 bucket.map(|(rule, full_at)| (rule, rule.take_up_to(taken, full_at, now).1));
             if let Some((_, full_at)) = after.filter(|_| taken > 0) {
                 let text = format!("update {schema}.queue set full_at = $1 where name = $2");
-                let full_at = signed(full_at);
+                let full_at = signed(full_at.as_nanos());
                 let params: [(&(dyn ToSql + Sync), Type); 2] =
                     [(&full_at, Type::INT8), (&claim.queue, Type::TEXT)];
                 transaction.execute_typed(&text, &params).await?;
             }
             transaction.commit().await?;
-            let token = after.map(|(rule, full_at)| rule.next(full_at, now).saturating_sub(now));
+            let token = after.and_then(|(rule, full_at)| Some(rule.next(full_at, now)? - now));
             Ok::<_, Error>((rows, token, allowed))
         };
         let (rows, token, allowed) = self.pool.run(step).await?;
         let mut found = read(&rows, &claim.queue)?;
         // The rate was used up, and more jobs are due.
         found.claims.limited = allowed < most && found.claims.next == Some(Duration::ZERO);
-        let token = token.filter(|wait| *wait < NEVER).map(Duration::from_nanos);
+        let token = token.map(Duration::from);
         found.claims.next = found.claims.next.map(|next| next.max(token.unwrap_or(next)));
         Ok(found)
     }
 
     /// Moves unreadable jobs to the dead letters.
-    async fn reject(&self, leases: &[Lease]) -> Result<(), StoreError> {
+    async fn reject(&self, leases: &[JobLease]) -> Result<(), StoreError> {
         let outcome = "its headers or its history cannot be read";
-        let one = |lease: &Lease| Settlement {
+        let one = |lease: &JobLease| Settlement {
             lease: *lease,
-            verdict: Verdict::Dead { reason: "unreadable".to_owned() },
+            verdict: JobVerdict::Dead { reason: "unreadable".to_owned() },
             took: Duration::ZERO,
             outcome: outcome.to_owned(),
         };
@@ -94,18 +94,19 @@ async fn bucket(
     transaction: &Transaction<'_>,
     schema: &str,
     queue: &String,
-) -> Result<(Option<(RateRule, Nanos)>, Nanos), Error> {
+) -> Result<(Option<(RateRule, Time)>, Time), Error> {
     let text = format!(
         "select rate_count, rate_per, rate_burst, full_at, \
          (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 \
          from {schema}.queue where name = $1 for no key update"
     );
     let Some(row) = transaction.query_typed_opt(&text, &[(queue, Type::TEXT)]).await? else {
-        return Ok((None, 0));
+        return Ok((None, Time::ZERO));
     };
     let rule = read_rule(&row)?;
-    let full_at = unsigned(row.try_get(3)?);
-    Ok((rule.map(|rule| (rule, full_at)), unsigned(row.try_get(4)?)))
+    let time = |column| Ok::<_, Error>(Time::from_nanos(unsigned(row.try_get(column)?)));
+    let full_at = time(3)?;
+    Ok((rule.map(|rule| (rule, full_at)), time(4)?))
 }
 
 /// The rule in the first three columns.
@@ -116,7 +117,7 @@ pub(super) fn read_rule(row: &Row) -> Result<Option<RateRule>, Error> {
     let narrow = |n: i64| u32::try_from(n).unwrap_or(0);
     let per: Option<i64> = row.try_get(1)?;
     let burst: Option<i64> = row.try_get(2)?;
-    let rate = Rate { count: narrow(count), per: unsigned(per.unwrap_or(0)) };
+    let rate = Rate { count: narrow(count), per: Span::from_nanos(unsigned(per.unwrap_or(0))) };
     Ok(Some(RateRule::new(rate, narrow(burst.unwrap_or(0)))))
 }
 
@@ -127,7 +128,7 @@ fn read(rows: &[Row], queue: &str) -> Result<Found, StoreError> {
             found.claims.next = row.try_get::<_, Option<i64>>("micros")?.map(micros);
             return Ok(());
         };
-        let lease = Lease { id: JobId(id), fence: row.try_get("fence")? };
+        let lease = JobLease { id: JobId(id), fence: row.try_get("fence")? };
         match row::read(row, queue.to_owned()) {
             Ok((job, true)) => {
                 let age = micros(row.try_get("micros")?);

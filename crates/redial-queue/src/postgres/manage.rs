@@ -1,4 +1,5 @@
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use tokio_postgres::types::{ToSql, Type};
@@ -10,7 +11,9 @@ use super::row::{self, COLUMNS, micros, number_of, signed, span, unsigned};
 use super::{PostgresStore, error};
 use crate::durable::job::check_queue;
 use crate::durable::text::write_headers;
-use crate::durable::{Counts, Edit, Filter, Job, JobId, Redrive, Settings, State, StoreError};
+use crate::durable::{
+    Counts, Edit, Filter, Job, JobId, NewPolicy, Redrive, Settings, State, StoreError,
+};
 
 /// The time limit of a step on any number of jobs.
 const BULK: Duration = Duration::from_secs(600);
@@ -40,7 +43,8 @@ impl PostgresStore {
             self.pool.schema()
         );
         let headers = edit.headers.as_deref().map(write_headers);
-        let (with_policy, policy) = (edit.policy.is_some(), edit.policy.flatten());
+        let (with_policy, policy) =
+            (edit.policy.is_some(), edit.policy.and_then(NewPolicy::into_name));
         let priority = edit.priority.map(|priority| i16::from(priority.level()));
         let params: [(&(dyn ToSql + Sync), Type); 6] = [
             (&id.0, Type::INT8),
@@ -123,7 +127,9 @@ impl PostgresStore {
             Ok(Settings {
                 paused: row.try_get(3)?,
                 rate: read_rule(&row)?,
-                per_key: u32::try_from(row.try_get::<_, i64>(4)?).unwrap_or(u32::MAX),
+                per_key: NonZeroU32::new(
+                    u32::try_from(row.try_get::<_, i64>(4)?).unwrap_or(u32::MAX),
+                ),
                 most_dead: row.try_get::<_, Option<i64>>(5)?.map(unsigned),
             })
         };
@@ -138,9 +144,10 @@ impl PostgresStore {
         check_queue(queue)?;
         let rate = settings.rate;
         let count = rate.map(|rule| i64::from(rule.rate.count));
-        let per = rate.map(|rule| signed(rule.rate.per));
+        let per = rate.map(|rule| signed(rule.rate.per.as_nanos()));
         let burst = rate.map(|rule| i64::from(rule.burst));
-        let (per_key, most_dead) = (i64::from(settings.per_key), settings.most_dead.map(signed));
+        let (per_key, most_dead) =
+            (i64::from(settings.per_key_number()), settings.most_dead.map(signed));
         let params: Params<'_> =
             &[&queue, &settings.paused, &count, &per, &burst, &per_key, &most_dead];
         self.pool.call("change_queue", params).await?;

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use self::listen::{Changes, Listener};
 use self::pool::Pool;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
     Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 
@@ -129,7 +129,7 @@ impl Store for PostgresStore {
         Box::pin(self.settle_claims(settlements))
     }
 
-    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+    fn beat<'a>(&'a self, leases: &'a [JobLease], lease: Duration) -> Reply<'a, Vec<bool>> {
         Box::pin(self.extend_leases(leases, lease))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use redial_core::Progress;
+use redial_core::{Progress, Span};
 use tokio_postgres::{Error, Row};
 
 use crate::durable::text::{read_headers, read_history};
@@ -39,7 +39,7 @@ pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
         progress: Progress {
             attempts: count("attempts")?,
             step: count("step")?,
-            drawn: u64::try_from(drawn).unwrap_or(0),
+            drawn: Span::from_nanos(u64::try_from(drawn).unwrap_or(0)),
             // Functions of version 1 return null.
             poll: row.try_get::<_, Option<i32>>("status")? == Some(1),
         },

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::row::{signed, span};
 use super::{PostgresStore, error};
 use crate::durable::text;
-use crate::durable::{Lease, Settled, Settlement, StoreError, Verdict};
+use crate::durable::{JobLease, JobVerdict, Settled, Settlement, StoreError};
 
 /// The bits of a fence that hold the number of the queue; those above hold the number of the claim.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
@@ -61,7 +61,7 @@ impl PostgresStore {
 
     pub(super) async fn extend_leases(
         &self,
-        leases: &[Lease],
+        leases: &[JobLease],
         time: Duration,
     ) -> Result<Vec<bool>, StoreError> {
         if leases.is_empty() {
@@ -89,17 +89,17 @@ fn taken(rows: &[Row], order: &[usize]) -> Result<impl Iterator<Item = usize>, S
 }
 
 /// A claim that is listed twice counts once: the second gets a fence of the same queue that belongs to no claim.
-fn without_duplicates(leases: &[Lease]) -> Vec<Lease> {
+fn without_duplicates(leases: &[JobLease]) -> Vec<JobLease> {
     let mut ids = HashSet::with_capacity(leases.len());
-    let one = |lease: &Lease| match ids.insert(*lease) {
+    let one = |lease: &JobLease| match ids.insert(*lease) {
         true => *lease,
-        false => Lease { fence: lease.fence & QUEUE_BITS, ..*lease },
+        false => JobLease { fence: lease.fence & QUEUE_BITS, ..*lease },
     };
     leases.iter().map(one).collect()
 }
 
 /// Every step locks rows in the order of their numbers, so that steps do not deadlock.
-fn in_order(leases: &[Lease]) -> Vec<usize> {
+fn in_order(leases: &[JobLease]) -> Vec<usize> {
     let mut order: Vec<_> = (0..leases.len()).collect();
     order.sort_by_key(|i| leases[*i].id);
     order
@@ -120,17 +120,17 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(settlements: &[Settlement], leases: &[Lease], order: &[usize]) -> Self {
+    fn new(settlements: &[Settlement], leases: &[JobLease], order: &[usize]) -> Self {
         let mut all = Self::default();
         for i in order {
             let one = &settlements[*i];
             let (verdict, wait, progress, reason) = match &one.verdict {
-                Verdict::Done => (0, None, None, None),
-                Verdict::Retry { wait, progress } => {
+                JobVerdict::Done => (0, None, None, None),
+                JobVerdict::Retry { wait, progress } => {
                     (if progress.poll { 4 } else { 1 }, Some(*wait), Some(progress), None)
                 }
-                Verdict::Postpone { wait } => (2, Some(*wait), None, None),
-                Verdict::Dead { reason } => (3, None, None, Some(text::reason(reason))),
+                JobVerdict::Postpone { wait } => (2, Some(*wait), None, None),
+                JobVerdict::Dead { reason } => (3, None, None, Some(text::reason(reason))),
             };
             all.ids.push(leases[*i].id.0);
             all.fences.push(leases[*i].fence);
@@ -138,7 +138,7 @@ impl Columns {
             all.waits.push(wait.map(span));
             all.steps
                 .push(progress.map(|progress| i32::try_from(progress.step).unwrap_or(i32::MAX)));
-            all.draws.push(progress.map(|progress| signed(progress.drawn)));
+            all.draws.push(progress.map(|progress| signed(progress.drawn.as_nanos())));
             all.tooks.push(span(one.took));
             all.outcomes.push(if verdict == 0 {
                 String::new()

@@ -1,13 +1,14 @@
 use std::time::Duration;
 
+use redial_core::{Span, Time};
 use rusqlite::{OptionalExtension, params};
 
-use super::clock::{between, span};
 use super::fault::{Fault, damaged};
 use super::row::{self, COLUMNS, Found, TABLES};
 use super::step::{Queue, Step};
+use super::store_time::{between, span};
 use crate::durable::text::{micros, remember, time, write_history};
-use crate::durable::{Claim, Claimed, Claims, Job, JobId, Lease, State, Tried};
+use crate::durable::{Claim, Claimed, Claims, Job, JobId, JobLease, State, Tried};
 use crate::memory::Priority;
 
 /// Being due this long, in microseconds, is worth one level of priority.
@@ -124,16 +125,17 @@ impl Step<'_> {
     /// How many of `wanted` the rate of the queue allows, and the time until it allows another one.
     fn take(&self, queue: &Queue, wanted: usize) -> Result<(usize, Option<Duration>), Fault> {
         let Some(rate) = queue.settings.rate else { return Ok((wanted, None)) };
-        let nanos = |at: i64| u64::try_from(at).unwrap_or(0);
-        let now = nanos(self.now).saturating_mul(1000);
-        let (taken, full_at) = rate.take_up_to(wanted as u64, nanos(queue.full_at), now);
+        let unsigned = |at: i64| u64::try_from(at).unwrap_or(0);
+        let now = Time::at(Span::from_micros(unsigned(self.now)));
+        let full_at = Time::from_nanos(unsigned(queue.full_at));
+        let (taken, full_at) = rate.take_up_to(wanted as u64, full_at, now);
         if taken > 0 {
             let sql = "UPDATE redial_queue SET full_at = ?2 WHERE id = ?1";
-            let full_at = i64::try_from(full_at).unwrap_or(i64::MAX);
+            let full_at = i64::try_from(full_at.as_nanos()).unwrap_or(i64::MAX);
             self.conn.prepare_cached(sql)?.execute([queue.id, full_at])?;
         }
-        let wait = rate.next(full_at, now).saturating_sub(now);
-        Ok((usize::try_from(taken).unwrap_or(wanted), Some(Duration::from_nanos(wait))))
+        let wait = rate.next(full_at, now).map_or(Span::MAX, |next| next - now);
+        Ok((usize::try_from(taken).unwrap_or(wanted), Some(wait.into())))
     }
 
     /// The first of `count` new fences.
@@ -187,7 +189,7 @@ impl Step<'_> {
         let values = params![id, queue, priority, due, fence, self.now, until, begun, attempts];
         self.conn.prepare_cached(sql)?.execute(values)?;
         (job.state, job.due, job.begun) = (State::Running, time(until), Some(time(begun)));
-        let lease = Lease { id: JobId(id), fence };
+        let lease = JobLease { id: JobId(id), fence };
         Ok(Some(Claimed { job, lease, age: between(begun, self.now) }))
     }
 

@@ -1,8 +1,10 @@
+use std::num::NonZeroU32;
+
 use rusqlite::{OptionalExtension, params};
 
-use super::clock::{ahead_of_wall, span};
 use super::fault::{Fault, damaged};
 use super::step::{Queue, Step};
+use super::store_time::{ahead_of_wall, span};
 use crate::durable::text::{micros, write_headers};
 use crate::durable::{Enqueued, JobId, NewJob, Start, WhenWaiting};
 
@@ -116,31 +118,40 @@ impl Step<'_> {
     }
 
     /// Whether another job of a key may be waiting or running. Held jobs go first.
-    pub(super) fn admit(&mut self, queue: i64, key: &str, per_key: u32) -> Result<bool, Fault> {
-        if per_key == 0 {
+    pub(super) fn admit(
+        &mut self,
+        queue: i64,
+        key: &str,
+        per_key: Option<NonZeroU32>,
+    ) -> Result<bool, Fault> {
+        if per_key.is_none() {
             return Ok(true);
         }
-        if self.count_active(queue, key, per_key)? >= per_key {
+        if !self.has_room(queue, key, per_key)? {
             return Ok(false);
         }
         self.release(queue, key, per_key)?;
-        Ok(self.count_active(queue, key, per_key)? < per_key)
+        self.has_room(queue, key, per_key)
     }
 
-    /// The number of waiting and running jobs of a key, counted up to `most`.
-    fn count_active(&self, queue: i64, key: &str, most: u32) -> Result<u32, Fault> {
+    /// Whether fewer jobs of a key than the limit are waiting or running.
+    fn has_room(&self, queue: i64, key: &str, per_key: Option<NonZeroU32>) -> Result<bool, Fault> {
+        let Some(most) = per_key.map(NonZeroU32::get) else { return Ok(true) };
         let sql = "SELECT count(*) FROM (SELECT 1 FROM redial_job \
                    WHERE queue = ?1 AND key = ?2 AND state = 0 LIMIT ?3)";
         let mut select = self.conn.prepare_cached(sql)?;
-        Ok(select.query_row(params![queue, key, most], |row| row.get(0))?)
+        let active: u32 = select.query_row(params![queue, key, most], |row| row.get(0))?;
+        Ok(active < most)
     }
 
     /// Releases held jobs of a key, oldest first, as many as there is room for.
-    pub(super) fn release(&mut self, queue: i64, key: &str, per_key: u32) -> Result<(), Fault> {
-        loop {
-            if per_key > 0 && self.count_active(queue, key, per_key)? >= per_key {
-                return Ok(());
-            }
+    pub(super) fn release(
+        &mut self,
+        queue: i64,
+        key: &str,
+        per_key: Option<NonZeroU32>,
+    ) -> Result<(), Fault> {
+        while self.has_room(queue, key, per_key)? {
             let sql = "SELECT id, priority, due FROM redial_job \
                        WHERE queue = ?1 AND key = ?2 AND state = 1 ORDER BY id LIMIT 1";
             let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
@@ -152,6 +163,7 @@ impl Step<'_> {
             self.conn.prepare_cached(sql)?.execute([id])?;
             self.make_ready(queue, priority, due, id)?;
         }
+        Ok(())
     }
 
     pub(super) fn make_ready(

@@ -73,7 +73,7 @@ impl From<StoreError> for Fault {
 fn busy(code: &ffi::Error) -> StoreError {
     unavailable(format!(
         "another process has had the file locked for {} s ({code}); make sure that it ends its transactions",
-        super::clock::BUSY_TIMEOUT.as_secs()
+        super::store_time::BUSY_TIMEOUT.as_secs()
     ))
 }
 

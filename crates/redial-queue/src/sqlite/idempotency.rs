@@ -2,13 +2,15 @@
 //! one machine can share it.
 
 use bytes::Bytes;
-use redial::http::server::idempotency::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use redial::http::server::idempotency::{
+    Begun, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyClaim, KeyTerms,
+};
 use rusqlite::{OptionalExtension, params};
 
 use super::SqliteStore;
-use super::clock::span;
 use super::fault::Fault;
 use super::step::Step;
+use super::store_time::span;
 
 /// The number of expired records removed in one step. Each step adds at most one.
 const SWEEP: u32 = 16;
@@ -29,47 +31,53 @@ enum Ownership {
 
 /// Keeps keys and responses beside the jobs, for as long as the terms say. Only the disk limits their number. When the store is
 /// unavailable, nothing is executed.
-impl Store for SqliteStore {
-    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+impl IdempotencyStore for SqliteStore {
+    async fn begin(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> Result<Begun, IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
         self.write(move |step| step.begin(&claim, &terms)).await.map_err(unavailable)
     }
 
-    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+    async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
         owned(self.write(move |step| step.renew(&claim, &terms)).await)
     }
 
     async fn finish(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-    ) -> Result<(), StoreError> {
+        terms: &KeyTerms,
+    ) -> Result<(), IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
         owned(self.write(move |step| step.finish_with(&claim, &response, &terms)).await)
     }
 
     /// Requests are executed in order, so an earlier `begin` of the same claim is done by then, or dropped.
-    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         let claim = *claim;
         self.write(move |step| step.forget(&claim)).await.map_err(unavailable)
     }
 }
 
-fn unavailable(error: crate::durable::StoreError) -> StoreError {
-    StoreError::Unavailable(Box::new(error))
+fn unavailable(error: crate::durable::StoreError) -> IdempotencyStoreError {
+    IdempotencyStoreError::Unavailable(Box::new(error))
 }
 
-fn owned(reply: Result<Ownership, crate::durable::StoreError>) -> Result<(), StoreError> {
+fn owned(
+    reply: Result<Ownership, crate::durable::StoreError>,
+) -> Result<(), IdempotencyStoreError> {
     match reply.map_err(unavailable)? {
         Ownership::Held => Ok(()),
-        Ownership::Lost => Err(StoreError::Lost),
+        Ownership::Lost => Err(IdempotencyStoreError::Lost),
     }
 }
 
 impl Step<'_> {
-    fn begin(&mut self, claim: &Claim, terms: &Terms) -> Result<Begun, Fault> {
+    fn begin(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Begun, Fault> {
         let begun = match self.record(claim)? {
             None => Begun::Started,
             Some(record) => record.outcome(claim, terms, self.now),
@@ -80,7 +88,7 @@ impl Step<'_> {
         Ok(begun)
     }
 
-    fn renew(&mut self, claim: &Claim, terms: &Terms) -> Result<Ownership, Fault> {
+    fn renew(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Ownership, Fault> {
         match self.record(claim)? {
             Some(record) if !record.is_of(claim) => return Ok(Ownership::Lost),
             Some(Record { response: Some(_), .. }) => {}
@@ -91,9 +99,9 @@ impl Step<'_> {
 
     fn finish_with(
         &mut self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: &[u8],
-        terms: &Terms,
+        terms: &KeyTerms,
     ) -> Result<Ownership, Fault> {
         if self.record(claim)?.is_some_and(|record| !record.is_of(claim)) {
             return Ok(Ownership::Lost);
@@ -103,7 +111,7 @@ impl Step<'_> {
         Ok(Ownership::Held)
     }
 
-    fn forget(&mut self, claim: &Claim) -> Result<(), Fault> {
+    fn forget(&mut self, claim: &KeyClaim) -> Result<(), Fault> {
         let sql =
             "DELETE FROM redial_idempotency WHERE key = ?1 AND owner = ?2 AND response IS NULL";
         let owner = claim.owner().to_be_bytes();
@@ -112,7 +120,7 @@ impl Step<'_> {
     }
 
     /// The record of a claim's key, if it has not expired.
-    fn record(&mut self, claim: &Claim) -> Result<Option<Record>, Fault> {
+    fn record(&mut self, claim: &KeyClaim) -> Result<Option<Record>, Fault> {
         let sql = "DELETE FROM redial_idempotency WHERE rowid IN \
                    (SELECT rowid FROM redial_idempotency WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
         self.conn.prepare_cached(sql)?.execute(params![self.now, SWEEP])?;
@@ -130,14 +138,14 @@ impl Step<'_> {
         Ok(select.query_row(params![claim.key(), self.now], read).optional()?)
     }
 
-    fn write_running(&mut self, claim: &Claim, terms: &Terms) -> Result<(), Fault> {
+    fn write_running(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), Fault> {
         let lease = self.now.saturating_add(span(terms.lease));
         self.write_record(claim, lease, lease.saturating_add(span(terms.ttl)), None)
     }
 
     fn write_record(
         &mut self,
-        claim: &Claim,
+        claim: &KeyClaim,
         lease: i64,
         ends: i64,
         response: Option<&[u8]>,
@@ -152,12 +160,12 @@ impl Step<'_> {
 }
 
 impl Record {
-    fn is_of(&self, claim: &Claim) -> bool {
+    fn is_of(&self, claim: &KeyClaim) -> bool {
         self.owner == claim.owner().to_be_bytes()
     }
 
     /// The outcome of a request for a key that has a record.
-    fn outcome(self, claim: &Claim, terms: &Terms, now: i64) -> Begun {
+    fn outcome(self, claim: &KeyClaim, terms: &KeyTerms, now: i64) -> Begun {
         let ours = self.is_of(claim);
         match self.response {
             _ if self.fingerprint != claim.fingerprint() => Begun::Mismatch,

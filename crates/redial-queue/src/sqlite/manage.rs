@@ -2,10 +2,10 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::clock::span;
 use super::fault::Fault;
 use super::read::Selection;
 use super::step::Step;
+use super::store_time::span;
 use crate::durable::text::write_headers;
 use crate::durable::{Edit, Filter, JobId, Redrive, Settings};
 
@@ -47,7 +47,7 @@ impl Step<'_> {
             self.write("headers", id, &write_headers(headers))?;
         }
         if let Some(policy) = &edit.policy {
-            self.write("policy", id, policy)?;
+            self.write("policy", id, &policy.clone().into_name())?;
         }
         if let Some(priority) = edit.priority {
             self.write("priority", id, &priority.level())?;
@@ -119,9 +119,9 @@ impl Step<'_> {
             id,
             settings.paused,
             settings.rate.map(|rule| rule.rate.count),
-            settings.rate.map(|rule| most(rule.rate.per)),
+            settings.rate.map(|rule| most(rule.rate.per.as_nanos())),
             settings.rate.map(|rule| rule.burst),
-            settings.per_key,
+            settings.per_key_number(),
             settings.most_dead.map(most),
         ])?;
         self.mark_changed(id);

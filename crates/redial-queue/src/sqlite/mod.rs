@@ -30,7 +30,6 @@ mod backup;
 mod changes;
 mod checkpoint;
 mod claim;
-mod clock;
 mod enqueue;
 mod fault;
 mod files;
@@ -45,6 +44,7 @@ mod saved_time;
 mod settle;
 mod step;
 mod store;
+mod store_time;
 mod task;
 mod writer;
 
@@ -59,11 +59,11 @@ use rusqlite::{Connection, Transaction};
 
 use self::changes::Changes;
 use self::checkpoint::{CheckpointLock, Signal};
-use self::clock::Clock;
 use self::fault::Fault;
 use self::files::Files;
 use self::open::Owner;
 use self::step::Step;
+use self::store_time::Clock;
 use self::task::Task;
 use self::writer::{Message, Writer};
 use crate::durable::{Enqueued, NewJob, StoreError};

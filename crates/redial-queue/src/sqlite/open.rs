@@ -7,9 +7,9 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::clock::{Clock, MachineClocks, busy_handler};
 use super::fault::{Fault, unavailable};
 use super::saved_time;
+use super::store_time::{Clock, MachineClocks, busy_handler};
 use crate::durable::StoreError;
 
 /// "rdia", the application ID in the header of a file that only Redial uses.

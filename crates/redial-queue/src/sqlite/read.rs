@@ -5,11 +5,11 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::clock::{between, span};
 use super::fault::Fault;
 use super::group::LAST_OUTCOME;
 use super::row::{self, COLUMNS, TABLES};
 use super::step::find_queue;
+use super::store_time::{between, span};
 use crate::durable::{Counts, Filter, Job, JobId, Settings, State};
 
 pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {

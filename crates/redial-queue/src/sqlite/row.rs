@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use redial_core::Progress;
+use redial_core::{Progress, Span};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
@@ -103,7 +103,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
     let progress = Progress {
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         step: u32::try_from(cells.required(8)?).unwrap_or(u32::MAX),
-        drawn: u64::try_from(cells.required(9)?).unwrap_or(0),
+        drawn: Span::from_nanos(u64::try_from(cells.required(9)?).unwrap_or(0)),
         poll: cells.required(20)? != 0,
     };
     let payload = cells.bytes(16)?;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, Row, params};
 
-use super::clock::{Boot, Clock, MachineClocks, Resumed, SavedTime};
 use super::fault::{Fault, damaged};
 use super::open;
+use super::store_time::{Boot, Clock, MachineClocks, Resumed, SavedTime};
 use crate::durable::StoreError;
 
 /// How far the saved time may lag behind, in microseconds.

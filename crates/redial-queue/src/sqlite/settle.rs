@@ -3,11 +3,11 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 
 use super::claim::queue_of;
-use super::clock::span;
 use super::fault::{Fault, damaged};
 use super::step::Step;
+use super::store_time::span;
 use crate::durable::text::{self, read_history, remember, time, write_history};
-use crate::durable::{Lease, Settled, Settlement, Tried, Verdict};
+use crate::durable::{JobLease, JobVerdict, Settled, Settlement, Tried};
 
 /// A claim that still has its lease.
 struct Running {
@@ -29,33 +29,33 @@ impl Step<'_> {
             return Ok(Settled::Stale);
         };
         match &settlement.verdict {
-            Verdict::Done => {
+            JobVerdict::Done => {
                 self.tally(running.queue).done += 1;
                 let key = self.key(running.id)?;
                 let sql = "DELETE FROM redial_job WHERE id = ?1";
                 self.conn.prepare_cached(sql)?.execute([running.id])?;
                 self.release_next(running.queue, key)?;
             }
-            Verdict::Retry { wait, progress } => {
+            JobVerdict::Retry { wait, progress } => {
                 let history = self.history(&running, settlement)?;
                 let sql = "UPDATE redial_job SET history = ?2, step = ?3, drawn = ?4, poll = ?5 \
                            WHERE id = ?1";
-                let drawn = i64::try_from(progress.drawn).unwrap_or(i64::MAX);
+                let drawn = i64::try_from(progress.drawn.as_nanos()).unwrap_or(i64::MAX);
                 let values = params![running.id, history, progress.step, drawn, progress.poll];
                 self.conn.prepare_cached(sql)?.execute(values)?;
                 self.put_back(&running, running.attempts, *wait)?;
                 self.tally(running.queue).retried += 1;
             }
-            Verdict::Postpone { wait } => {
+            JobVerdict::Postpone { wait } => {
                 self.put_back(&running, running.attempts.saturating_sub(1), *wait)?;
             }
-            Verdict::Dead { reason } => self.give_up(&running, reason, settlement)?,
+            JobVerdict::Dead { reason } => self.give_up(&running, reason, settlement)?,
         }
         Ok(Settled::Taken)
     }
 
     /// Ends a claim, unless the job has been claimed again since.
-    fn end_claim(&self, lease: Lease) -> Result<Option<Running>, Fault> {
+    fn end_claim(&self, lease: JobLease) -> Result<Option<Running>, Fault> {
         let sql = "SELECT queue, priority, begun, attempts FROM redial_running \
                    WHERE id = ?1 AND fence = ?2";
         let read = |row: &rusqlite::Row<'_>| {
@@ -136,11 +136,15 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn beat(&mut self, leases: &[Lease], lease: Duration) -> Result<Vec<bool>, Fault> {
+    pub(super) fn beat(
+        &mut self,
+        leases: &[JobLease],
+        lease: Duration,
+    ) -> Result<Vec<bool>, Fault> {
         let sql = "UPDATE redial_running SET until = ?3 WHERE id = ?1 AND fence = ?2";
         let until = self.now.saturating_add(span(lease));
         let mut update = self.conn.prepare_cached(sql)?;
-        let mut beat = |lease: &Lease| {
+        let mut beat = |lease: &JobLease| {
             let found = update.execute([lease.id.0, lease.fence, until])? == 1;
             if !found {
                 self.tally(queue_of(lease.fence)).stale += 1;

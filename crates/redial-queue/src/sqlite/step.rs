@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
-use redial_core::Rate;
 use redial_core::admit::RateRule;
+use redial_core::{Rate, Span};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
@@ -74,10 +75,11 @@ impl<'a> Step<'a> {
         Ok(Queue { id, settings: Settings::default(), full_at: 0 })
     }
 
-    /// How many jobs of a key may be waiting or running; 0 means any number.
-    pub(super) fn per_key(&self, queue: i64) -> Result<u32, Fault> {
+    /// How many jobs of a key may be waiting or running.
+    pub(super) fn per_key(&self, queue: i64) -> Result<Option<NonZeroU32>, Fault> {
         let sql = "SELECT per_key FROM redial_queue WHERE id = ?1";
-        Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
+        let number = self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
+        Ok(NonZeroU32::new(number))
     }
 
     /// Writes the changed counts.
@@ -119,12 +121,17 @@ pub(super) fn find_queue(conn: &Connection, name: &str) -> rusqlite::Result<Opti
         let rate: (Option<u32>, Option<u64>, Option<u32>) = (row.get(2)?, row.get(3)?, row.get(4)?);
         let rate = match rate {
             (Some(count), Some(per), Some(burst)) => {
+                let per = Span::from_nanos(per);
                 Some(RateRule::new(Rate { count, per }, burst))
             }
             _ => None,
         };
-        let settings =
-            Settings { paused: row.get(1)?, rate, per_key: row.get(6)?, most_dead: row.get(7)? };
+        let settings = Settings {
+            paused: row.get(1)?,
+            rate,
+            per_key: NonZeroU32::new(row.get(6)?),
+            most_dead: row.get(7)?,
+        };
         Ok(Queue { id: row.get(0)?, settings, full_at: row.get(5)? })
     };
     conn.prepare_cached(sql)?.query_row([name], read).optional()

@@ -9,7 +9,7 @@ use super::task::task;
 use super::writer::Message;
 use crate::durable::text::time;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
     Reply, Settings, Settled, Settlement, Store, StoreError,
 };
 
@@ -64,7 +64,7 @@ impl Store for SqliteStore {
         self.write(move |step| step.settle(&settlements))
     }
 
-    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+    fn beat<'a>(&'a self, leases: &'a [JobLease], lease: Duration) -> Reply<'a, Vec<bool>> {
         let leases = leases.to_vec();
         self.write(move |step| step.beat(&leases, lease))
     }

@@ -12,16 +12,16 @@ use rusqlite::config::DbConfig;
 
 use super::changes::Changes;
 use super::checkpoint::{self, CheckpointLock, Signal};
-use super::clock::Clock;
 use super::fault::{Fault, unavailable};
 use super::files::Files;
 use super::saved_time;
 use super::step::Step;
+use super::store_time::Clock;
 use super::task::Task;
 use crate::durable::StoreError;
 
 /// The most requests in one commit.
-const MOST: usize = 512;
+const MAX_COMMITTED_REQUESTS: usize = 512;
 
 /// How often the file is checked for commits of other processes, while a worker waits for changes.
 const POLL: Duration = Duration::from_millis(25);
@@ -89,7 +89,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
-            messages.try_iter().take(MOST - 1).for_each(sort);
+            messages.try_iter().take(MAX_COMMITTED_REQUESTS - 1).for_each(sort);
             if tasks.is_empty() {
                 self.poll();
             } else {

@@ -18,6 +18,6 @@ mod work;
 
 pub use names::QUEUE_METRICS;
 pub use pool::PoolMetrics;
-pub use publisher::Publisher;
+pub use publisher::QueuePublisher;
 pub use queue::QueueMetrics;
 pub use work::WorkMetrics;

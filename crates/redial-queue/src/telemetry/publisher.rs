@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redial_core::draw;
 use redial_core::schedule::{Backoff, Jitter};
+use redial_core::{Span, draw};
 use tokio::time::sleep;
 
 use super::{QueueMetrics, WorkMetrics};
@@ -25,22 +25,22 @@ const REST: u32 = 100;
 ///
 /// ```no_run
 /// # use redial_queue::durable::{DurableQueue, Handler, Worker, WorkerError};
-/// # use redial_queue::telemetry::Publisher;
+/// # use redial_queue::telemetry::QueuePublisher;
 /// # async fn run(queue: DurableQueue, handler: impl Handler) -> Result<(), WorkerError> {
 /// let worker = Worker::new(queue.clone());
-/// tokio::spawn(Publisher::new(queue).worker(worker.gauge()).run(std::future::pending()));
+/// tokio::spawn(QueuePublisher::new(queue).worker(worker.gauge()).run(std::future::pending()));
 /// worker.run(handler, std::future::pending()).await?;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Publisher {
+pub struct QueuePublisher {
     queue: DurableQueue,
     worker: Option<Gauge>,
     every: Duration,
     depth_every: Option<Duration>,
 }
 
-impl Publisher {
+impl QueuePublisher {
     /// Publishes the metrics of this queue.
     pub fn new(queue: DurableQueue) -> Self {
         let (every, depth_every) = (Duration::from_secs(5), Some(Duration::from_secs(30)));
@@ -111,8 +111,8 @@ impl Publisher {
         for count in 0_u64.. {
             let began = clock.now();
             metrics.publish_counts(self.queue.counts().await.ok().as_ref());
-            let took = Duration::from_nanos(clock.now().saturating_sub(began));
-            let wait = Duration::from_nanos(spread.delay(1, 0, draw(seed, count)));
+            let took = Duration::from(clock.now() - began);
+            let wait = Duration::from(spread.delay(1, Span::ZERO, draw(seed, count)));
             sleep(wait.max(took.saturating_mul(REST))).await;
         }
     }

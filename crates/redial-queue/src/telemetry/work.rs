@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use metrics::{Counter, Gauge, counter, gauge};
-use redial::telemetry::Metric;
+use redial::telemetry::MetricDescription;
 use redial_core::Stop;
 use redial_core::decide::Class;
 
@@ -69,7 +69,11 @@ impl Sum {
 struct Reasons(BTreeMap<&'static str, Sum>);
 
 impl Reasons {
-    fn new(metric: Metric, queue: &str, reasons: impl Iterator<Item = &'static str>) -> Self {
+    fn new(
+        metric: MetricDescription,
+        queue: &str,
+        reasons: impl Iterator<Item = &'static str>,
+    ) -> Self {
         let label = || queue.to_owned();
         let counter = |reason| counter!(metric.name, "queue" => label(), "reason" => reason);
         let sum = |reason| (reason, Sum::new(counter(reason)));

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure on tokio's paused clock")]
 
 mod conformance;
+mod delegate;
 mod delivery;
 mod draining;
 mod metrics;

@@ -1,3 +1,6 @@
+//! The oracle is chosen and scored with different seeds, because the best of many noisy figures is lucky, and it may not
+//! collapse or multiply the load.
+//!
 //! The policies among which the oracle of a cell is chosen: what a knowing engineer might write for it. Their times
 //! are shares of the cell's patience, so that each is as sensible in a fast cell as in a slow one.
 

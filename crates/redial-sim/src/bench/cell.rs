@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use redial_core::{DurationText, nanos};
+use redial_core::{Span, Time};
 
 use crate::scale_model::{ScaleModel, scale_of};
-use crate::scenario::{BUILT_IN, Problem};
+use crate::scenario::BUILT_IN;
 use crate::{Scenario, Subject};
+use redial_policy::Problem;
 
 /// The shortest time that counts as that of a request: where the backend takes none, patience would be zero.
 const SHORTEST_REQUEST: f64 = 10e6;
@@ -162,9 +163,9 @@ impl Cell {
     /// Whether calls that begin after the trouble can end within the run.
     fn is_long_enough(&self) -> bool {
         let scenario = &self.scenario;
-        let end = scenario.fault_span().map(|(_, end)| end).filter(|end| *end < scenario.duration);
-        let left = scenario.duration - end.unwrap_or(scenario.duration / 2);
-        scenario.rate().is_none() || nanos(self.deadline) <= left
+        let end = scenario.fault_span().map(|(_, end)| end).filter(|end| *end < scenario.end());
+        let left = scenario.end() - end.unwrap_or(Time::at(scenario.duration / 2));
+        scenario.rate().is_none() || Span::from(self.deadline) <= left
     }
 
     /// The cells of all built-in scenarios in which policies can be compared.
@@ -194,9 +195,9 @@ impl Cell {
 
     /// The patience of its callers, in words.
     pub fn patience(&self) -> String {
-        let deadline = DurationText(nanos(self.deadline));
+        let deadline = Span::from(self.deadline);
         match self.timeout {
-            Some(timeout) => format!("{deadline}, attempts {}", DurationText(nanos(timeout))),
+            Some(timeout) => format!("{deadline}, attempts {}", Span::from(timeout)),
             None => deadline.to_string(),
         }
     }
@@ -220,7 +221,7 @@ impl Cell {
             draft = draft.connect_timeout(connect.min(longest));
         }
         if policy.attempts() > MOST_ATTEMPTS {
-            let least = nanos(self.deadline / MOST_ATTEMPTS);
+            let least = Span::from(self.deadline / MOST_ATTEMPTS);
             let mut backoff = *policy.backoff();
             if backoff.cap < least {
                 (backoff.base, backoff.cap) = (least, least);

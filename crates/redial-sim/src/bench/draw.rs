@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use redial_core::{DurationText, Nanos, nanos};
+use redial_core::Span;
 
 use super::cell::{Cell, Family, Suite};
-use crate::scenario::{Problem, Z99};
+use crate::scenario::Z99;
 use crate::{Scenario, Stream};
+use redial_policy::Problem;
 
 /// A run has about this many calls at most: the number of servers, and with it the rate, is lowered until it does.
 const MOST_CALLS: f64 = 15_000.0;
@@ -58,10 +59,7 @@ const KINDS: [Kind; 17] = [
     }),
     ("deploy", |it| {
         let share = it.between(0.1, 1.0);
-        format!(
-            "[restart]\nstart = \"{}\"\nshare = {share:.2}\nburst = 5\n",
-            DurationText(it.start)
-        )
+        format!("[restart]\nstart = \"{}\"\nshare = {share:.2}\nburst = 5\n", it.start)
     }),
     ("lost-replies", |it| {
         it.lost_replies = it.between(0.01, 0.15);
@@ -122,8 +120,8 @@ struct Draw {
     service_ms: f64,
     timeout: Duration,
     deadline: Duration,
-    start: Nanos,
-    trouble: Nanos,
+    start: Span,
+    trouble: Span,
     servers: u32,
     instances: u32,
     shards: u32,
@@ -142,8 +140,8 @@ impl Draw {
             service_ms: 0.0,
             timeout: Duration::ZERO,
             deadline: Duration::ZERO,
-            start: 0,
-            trouble: 0,
+            start: Span::ZERO,
+            trouble: Span::ZERO,
             servers: 0,
             instances: 0,
             shards: 1,
@@ -159,9 +157,10 @@ impl Draw {
         let deadline_ms = timeout_ms * it.between(DEADLINE[0], DEADLINE[1]);
         it.timeout = whole_ms(timeout_ms);
         it.deadline = whole_ms(deadline_ms);
-        it.start = nanos(it.deadline) * 2;
-        it.trouble = (nanos(it.deadline) as f64 * it.spread(TROUBLE)) as Nanos;
-        let most = MOST_CALLS / (it.load / it.service_ms * it.duration() as f64 / 1e6);
+        let deadline = Span::from(it.deadline);
+        it.start = deadline * 2;
+        it.trouble = Span::from_nanos_f64(deadline.as_nanos_f64() * it.spread(TROUBLE));
+        let most = MOST_CALLS / (it.load / it.service_ms * it.duration().as_nanos_f64() / 1e6);
         let servers = it.spread(SERVERS).min(most).max(LEAST_SERVERS);
         it.servers = servers as u32;
         it.instances = it.spread(INSTANCES) as u32;
@@ -169,8 +168,8 @@ impl Draw {
     }
 
     /// As long again as the trouble, and at least three times as long as callers wait.
-    fn duration(&self) -> Nanos {
-        self.start + 2 * self.trouble + 3 * nanos(self.deadline)
+    fn duration(&self) -> Span {
+        self.start + 2 * self.trouble + 3 * Span::from(self.deadline)
     }
 
     /// Calls a second.
@@ -207,7 +206,7 @@ impl Draw {
     }
 
     fn fault(&self, name: &str, fields: &str) -> String {
-        let (start, duration) = (DurationText(self.start), DurationText(self.trouble));
+        let (start, duration) = (self.start, self.trouble);
         format!("[{name}]\nstart = \"{start}\"\nduration = \"{duration}\"\n{fields}\n")
     }
 
@@ -223,17 +222,17 @@ impl Draw {
     fn text(&mut self, name: &str, trouble: &str) -> String {
         let places = self.shards.max(self.endpoints);
         let servers = (self.servers / places).max(1);
-        let patience_ms = nanos(self.timeout) as f64 / 1e6;
+        let patience_ms = Span::from(self.timeout).as_millis_f64();
         // A server that sheds has a short queue.
         let times = self.spread(QUEUE) * patience_ms / self.service_ms;
         let queue = f64::from(servers) * if self.sheds { 1.0 } else { times };
         // Servers were divided among the places, so the capacity may have changed by rounding.
         let rate = self.rate() * f64::from(servers * places) / f64::from(self.servers);
-        let window = DurationText((self.duration() / 200).max(1_000_000));
+        let window = (self.duration() / 200).max(Span::MILLISECOND);
         let mut text = format!(
             "title = \"{name}\"\nduration = \"{}\"\nwindow = \"{window}\"\npolicies = [\"no-retry\"]\n\n\
              [clients]\ninstances = {}\narrivals = {{ poisson = {{ rate = {rate:.3} }} }}\n",
-            DurationText(self.duration()),
+            self.duration(),
             self.instances,
         );
         if self.shards > 1 {
@@ -254,7 +253,7 @@ impl Draw {
         more.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, line)| text.push_str(&line));
         if let Some(limit) = self.limit {
             let limit = rate * limit;
-            let after = DurationText(nanos(self.deadline) / 8);
+            let after = Span::from(self.deadline) / 8;
             let _ = write!(
                 text,
                 "limit = {{ rate = {limit:.3}, burst = {} }}\nhint = {{ fixed = \"{after}\" }}\n",
@@ -289,7 +288,7 @@ pub(super) fn whole_ms(ms: f64) -> Duration {
 }
 
 fn time(ms: f64) -> String {
-    DurationText((ms * 1e6) as Nanos).to_string()
+    Span::from_nanos_f64(ms * 1e6).to_string()
 }
 
 /// With this mean, and a 99th percentile of this many times the median.

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use redial_core::{DurationText, MS, Nanos, SECOND, nanos};
+use redial_core::Span;
 
 use super::cell::{Cell, Family, MOST_CALLS, Suite};
 use super::draw::{between, service_time, spread, whole_ms};
-use crate::scenario::Problem;
 use crate::{Scenario, Stream};
+use redial_policy::Problem;
 
 const PROCESSES: [f64; 2] = [1.0, 20.0];
 /// Calls a second of each process.
@@ -22,9 +22,16 @@ const DEADLINE_MS: [f64; 2] = [1_000.0, 10_000.0];
 const TIMEOUTS_PER_DEADLINE: [f64; 2] = [4.0, 8.0];
 /// How long the trouble lasts. The number of lengths and the number of kinds have no common divisor, so consecutive
 /// scenarios combine each kind with each length.
-const LENGTHS: [Nanos; 6] = [50 * MS, 200 * MS, SECOND, 3 * SECOND, 10 * SECOND, 60 * SECOND];
+const LENGTHS: [Span; 6] = [
+    Span::from_millis(50),
+    Span::from_millis(200),
+    Span::from_secs(1),
+    Span::from_secs(3),
+    Span::from_secs(10),
+    Span::from_secs(60),
+];
 /// A process has made calls for at least this long when the trouble starts.
-const LEAST_START: Nanos = 5 * SECOND;
+const LEAST_START: Span = Span::from_secs(5);
 
 /// The table of what goes wrong without its times.
 type Trouble = fn(&mut Stream) -> (&'static str, String);
@@ -56,7 +63,7 @@ pub fn high_traffic_cells(count: u32, seed: u64) -> Result<Vec<Cell>, Problem> {
         let text = text(&mut stream, kind, trouble, length, deadline);
         let scenario = Scenario::read(&text, &[])?;
         cells.extend(Family::ALL.map(|family| Cell {
-            name: format!("{kind} {} {number}", DurationText(length)),
+            name: format!("{kind} {length} {number}"),
             kind,
             suite: Suite::HighTraffic,
             scenario: scenario.clone(),
@@ -72,14 +79,14 @@ fn text(
     stream: &mut Stream,
     kind: &str,
     trouble: Trouble,
-    length: Nanos,
+    length: Span,
     deadline: Duration,
 ) -> String {
-    let deadline = nanos(deadline);
+    let deadline = Span::from(deadline);
     let start = LEAST_START.max(deadline);
     let duration = start + length + 2 * deadline;
     // A longer run has fewer processes with fewer calls, so that it can be simulated call by call.
-    let most_rate = MOST_CALLS / (duration as f64 / 1e9);
+    let most_rate = MOST_CALLS / duration.as_secs_f64();
     let most = (most_rate / RATE[0]).min(PROCESSES[1]);
     let processes = spread(stream, [PROCESSES[0], most + 1.0]).min(most) as u32;
     let each = spread(stream, [RATE[0], RATE[1].min(most_rate / f64::from(processes))]);
@@ -93,12 +100,9 @@ fn text(
     let service = service_time(stream, service_ms);
     let (table, fields) = trouble(stream);
     format!(
-        "title = \"{kind}\"\nduration = \"{}\"\npolicies = [\"no-retry\"]\n\n\
+        "title = \"{kind}\"\nduration = \"{duration}\"\npolicies = [\"no-retry\"]\n\n\
          [clients]\ninstances = {processes}\narrivals = {{ poisson = {{ rate = {rate:.3} }} }}\n\n\
          [backend]\nservers = {servers}\nservice = {service}\nqueue = {queue}\n\n\
-         [{table}]\nstart = \"{}\"\nduration = \"{}\"\n{fields}\n",
-        DurationText(duration),
-        DurationText(start),
-        DurationText(length),
+         [{table}]\nstart = \"{start}\"\nduration = \"{length}\"\n{fields}\n"
     )
 }

@@ -9,9 +9,10 @@ use super::bars::Unit;
 use super::cell::{Cell, Suite};
 use super::run::{Plan, in_parallel};
 use crate::measure::Run;
-use crate::scenario::{BuiltIn, Problem, Set};
+use crate::scenario::{BuiltIn, Set};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Subject, exact};
+use redial_policy::Problem;
 
 /// The built-in scenario whose backend is down.
 const SCENARIO: &str = "many-clients";

@@ -1,31 +1,32 @@
 //! The score of a run: what became of the calls that were at risk, and what it cost the backend.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::cell::Cell;
 use crate::measure::{Run, Share, Spread, Usual};
 use crate::scenario::Arrivals;
 
 /// Without faults, the first of this many parts of the run does not count: the backend fills up.
-const WARM_UP: Nanos = 10;
+const WARM_UP: u64 = 10;
 
 /// When calls are at risk: from the start of the trouble until a single attempt has recovered from it, or until the
 /// end of a run that does not recover; without a trouble, after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
-    start: Nanos,
-    end: Nanos,
+    start: Time,
+    end: Time,
 }
 
 impl Trouble {
     /// As the run of a single attempt shows it.
     pub(super) fn of(cell: &Cell, one_attempt: &Run, usual: &Usual) -> Self {
-        let duration = cell.scenario.duration;
+        let last = cell.scenario.end();
         let Some((start, _)) = cell.scenario.fault_span() else {
-            return Self { start: duration / WARM_UP, end: duration };
+            return Self { start: Time::at(cell.scenario.duration / WARM_UP), end: last };
         };
-        let end = one_attempt.outcomes.trouble_end(usual).unwrap_or(duration);
-        Self { start, end: end.clamp(start + 1, duration.max(start + 1)) }
+        let least = start + Span::from_nanos(1);
+        let end = one_attempt.outcomes.trouble_end(usual).unwrap_or(last);
+        Self { start, end: end.clamp(least, last.max(least)) }
     }
 }
 
@@ -66,8 +67,9 @@ impl Score {
             1.0 - share(at_risk.succeeded as f64, at_risk.calls as f64)
         };
         let series = &run.series;
-        let window = |at: Nanos| (at as f64 / 1e6 / series.window_ms) as usize;
-        let (first, last) = (window(trouble.start), window(trouble.end - 1));
+        let window = |at: Time| (at.since_zero().as_millis_f64() / series.window_ms) as usize;
+        let before_end = trouble.end - Span::from_nanos(1);
+        let (first, last) = (window(trouble.start), window(before_end));
         let part = |row: &'_ [f64]| {
             let last = (last + 1).min(row.len());
             row[first.min(last)..last].to_vec()

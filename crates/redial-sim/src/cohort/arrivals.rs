@@ -1,6 +1,6 @@
 //! How many calls begin in a tick.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::draws::poisson;
 use super::faults::Faults;
@@ -10,7 +10,7 @@ use crate::{Scenario, Stream};
 #[derive(Debug)]
 pub(super) struct CallStarts {
     pattern: Pattern,
-    tick: Nanos,
+    tick: Span,
     /// The end of the run, in ticks.
     end: f64,
 }
@@ -30,24 +30,26 @@ enum Pattern {
 /// Where within a tick callers are that began at the same moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
-    /// In nanoseconds; the others are shares of the tick.
-    pub(super) arrives: Nanos,
+    /// After the start of the tick; the others are shares of it.
+    pub(super) arrives: Span,
     pub(super) refused: f64,
     pub(super) expires: f64,
 }
 
 impl CallStarts {
-    pub(super) fn new(scenario: &Scenario, tick: Nanos) -> Self {
-        let ticks = |nanos: Nanos| nanos as f64 / tick as f64;
-        let rate = scenario.rate().unwrap_or(0.0) * tick as f64 / 1e9;
-        let latency = scenario.clients.latency.mean() / tick as f64;
+    pub(super) fn new(scenario: &Scenario, tick: Span) -> Self {
+        let rate = scenario.rate().unwrap_or(0.0) * tick.as_nanos_f64() / 1e9;
+        let mean_latency = scenario.clients.latency.mean();
+        let latency = mean_latency / tick.as_nanos_f64();
         let pattern = match &scenario.clients.arrivals {
             Arrivals::Ramp { .. } => Pattern::Ramp(scenario.clients.arrivals.clone()),
             Arrivals::Synchronised { callers, at } => {
+                let at = at.since_zero();
+                let ticks = at.ratio_to(tick);
                 let moment = Moment {
-                    arrives: (at + scenario.clients.latency.mean() as Nanos) % tick,
-                    refused: (ticks(*at) + 2.0 * latency).fract(),
-                    expires: ticks(*at).fract(),
+                    arrives: (at + Span::from_nanos_f64(mean_latency)) % tick,
+                    refused: (ticks + 2.0 * latency).fract(),
+                    expires: ticks.fract(),
                 };
                 Pattern::Once { callers: u64::from(*callers), at: at / tick, moment }
             }
@@ -58,7 +60,7 @@ impl CallStarts {
                 Pattern::Even { rate, due: -1e-9 }
             }
         };
-        Self { pattern, tick, end: ticks(scenario.duration) }
+        Self { pattern, tick, end: scenario.duration.ratio_to(tick) }
     }
 
     /// How many calls begin in this tick. Ticks must be queried in order.
@@ -73,8 +75,9 @@ impl CallStarts {
             }
             Pattern::Random { rate } => poisson(*rate * part * faults.spike_factor(now), stream),
             Pattern::Ramp(ramp) => {
-                let (rate, _) = ramp.ramp_at(now * self.tick + self.tick / 2).unwrap_or_default();
-                let rate = rate * self.tick as f64 / 1e9;
+                let middle = Time::at(now * self.tick + self.tick / 2);
+                let (rate, _) = ramp.ramp_at(middle).unwrap_or_default();
+                let rate = rate * self.tick.as_nanos_f64() / 1e9;
                 poisson(rate * part * faults.spike_factor(now), stream)
             }
             Pattern::Once { callers, at, .. } => u64::from(*at == now) * *callers,
@@ -82,8 +85,8 @@ impl CallStarts {
     }
 
     /// How far into a tick its calls are on average.
-    pub(super) fn offset(&self) -> Nanos {
-        if let Pattern::Once { .. } = self.pattern { 0 } else { self.tick / 2 }
+    pub(super) fn offset(&self) -> Span {
+        if let Pattern::Once { .. } = self.pattern { Span::ZERO } else { self.tick / 2 }
     }
 
     /// Where within their tick the attempts in this row are; `None` when they are spread over it.

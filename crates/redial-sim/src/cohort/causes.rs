@@ -1,12 +1,10 @@
 //! The causes of failed attempts, and what the engine does about each.
 
-use std::time::Duration;
-
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::schedule::{Hint, Range, range};
-use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Verdict};
+use redial_core::schedule::{Hint, Range};
+use redial_core::{Call, Context, Deadline, Policy, Request, Span, Time, TimeLimit, Verdict};
 
 use super::waiting::WaitingCalls;
 use crate::scenario::{Answer, HintGiven};
@@ -37,14 +35,14 @@ pub(super) struct Causes {
 /// A hint that is drawn from a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hinted {
-    pub(super) from: Nanos,
-    pub(super) to: Nanos,
+    pub(super) from: Span,
+    pub(super) to: Span,
 }
 
 impl Hinted {
     pub(super) fn draw(self, stream: &mut Stream) -> Hint {
-        let after = self.from + ((self.to - self.from) as f64 * stream.unit()) as Nanos;
-        Hint::AtLeast(Duration::from_nanos(after))
+        let width = (self.to - self.from).as_nanos_f64();
+        Hint::AtLeast((self.from + Span::from_nanos_f64(width * stream.unit())).into())
     }
 }
 
@@ -108,15 +106,16 @@ pub(super) struct PlannedWait {
 }
 
 impl PlannedWait {
-    pub(super) fn build(&self, tick: Nanos) -> WaitingCalls {
+    pub(super) fn build(&self, tick: Span) -> WaitingCalls {
         WaitingCalls::new(self.retry, self.hint, self.range, tick)
     }
 
-    /// Whether a deadline after this long does not shorten it.
-    pub(super) fn fits(&self, policy: &Policy, left: Nanos) -> bool {
-        let hint = self.hint.map(|hint| Hint::AtLeast(Duration::from_nanos(hint.to)));
-        let bounded = range(policy, self.retry, hint, left);
-        self.range.hi < left && bounded.is_ok_and(|it| it.is_some_and(|it| it.hi == self.range.hi))
+    /// Whether a deadline with this much time left does not shorten it.
+    pub(super) fn fits(&self, policy: &Policy, left: TimeLimit) -> bool {
+        let hint = self.hint.map(|hint| Hint::AtLeast(hint.to.into()));
+        let bounded = policy.schedule().range(self.retry, hint, left);
+        TimeLimit::from(self.range.hi) < left
+            && bounded.is_ok_and(|it| it.is_some_and(|it| it.hi == self.range.hi))
     }
 }
 
@@ -131,22 +130,14 @@ fn plan(
 ) -> Result<Vec<usize>, NotUniform> {
     let mut places = Vec::new();
     for &hint in hints {
-        let heard = hint.map_or(outcome, |hint| {
-            outcome.with_hint(Hint::AtLeast(Duration::from_nanos(hint.to)))
-        });
+        let heard = hint.map_or(outcome, |hint| outcome.with_hint(Hint::AtLeast(hint.to.into())));
         if !repeats(scenario, subject, &heard) {
             continue;
         }
-        let end = |after: fn(Hinted) -> Nanos| {
-            range(
-                &subject.policy,
-                k,
-                hint.map(|hint| Hint::AtLeast(Duration::from_nanos(after(hint)))),
-                NEVER,
-            )
-            .ok()
-            .flatten()
-            .ok_or(NotUniform)
+        let end = |after: fn(Hinted) -> Span| {
+            let hint = hint.map(|hint| Hint::AtLeast(after(hint).into()));
+            let range = subject.policy.schedule().range(k, hint, TimeLimit::NONE);
+            range.ok().flatten().ok_or(NotUniform)
         };
         let range = Range { lo: end(|hint| hint.from)?.lo, hi: end(|hint| hint.to)?.hi };
         let known = planned.iter().position(|wait| wait.retry == k && wait.hint == hint);
@@ -180,13 +171,13 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     let safety = scenario.safety(subject);
     let request = Request { safety, ..Request::default() };
     let cx = Context { policy: &policy, guards: &guards, observer: None, request };
-    let mut call = Call::new(&policy, 0, NEVER);
-    let Ok(permit) = call.admit(&cx, 0) else { return false };
-    matches!(call.settle(&cx, permit, outcome, 0, || 0), Verdict::Wait(_))
+    let mut call = Call::new(&policy, Time::ZERO, Deadline::NONE);
+    let Ok(permit) = call.admit(&cx, Time::ZERO) else { return false };
+    matches!(call.settle(&cx, permit, outcome, Time::ZERO, || 0), Verdict::Wait(_))
 }
 
 /// The longest wait for retry `k` under this policy.
-pub(super) fn longest_wait(policy: &Policy, k: u32, planned: &[PlannedWait]) -> Nanos {
+pub(super) fn longest_wait(policy: &Policy, k: u32, planned: &[PlannedWait]) -> Span {
     let hinted = planned.iter().filter(|wait| wait.retry == k).map(|wait| wait.range.hi);
-    hinted.max().unwrap_or_else(|| policy.backoff().longest(k, 0))
+    hinted.max().unwrap_or_else(|| policy.backoff().longest(k, Span::ZERO))
 }

@@ -1,21 +1,21 @@
 //! The faults of a scenario, tick by tick.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use crate::Scenario;
-use crate::faults::{Capacity, Outages, mean_spike_factor};
-use crate::scenario::{BACKEND, Span, Spike};
+use crate::faults::{Capacity, Outages};
+use crate::scenario::{BACKEND, Period, Spike, mean_spike_factor};
 
 #[derive(Clone, Debug)]
 pub(super) struct Faults {
     outages: Outages,
     capacity: Capacity,
     spikes: Vec<Spike>,
-    tick: Nanos,
+    tick: Span,
 }
 
 impl Faults {
-    pub(super) fn new(scenario: &Scenario, tick: Nanos) -> Self {
+    pub(super) fn new(scenario: &Scenario, tick: Span) -> Self {
         Self {
             outages: Outages::new(scenario, BACKEND),
             capacity: Capacity::new(scenario, BACKEND),
@@ -24,35 +24,37 @@ impl Faults {
         }
     }
 
-    fn span(&self, tick: u64) -> Span {
-        Span { start: tick * self.tick, end: (tick + 1) * self.tick }
+    fn start(&self, tick: u64) -> Time {
+        Time::at(tick * self.tick)
     }
 
-    fn middle(&self, tick: u64) -> Nanos {
-        tick * self.tick + self.tick / 2
+    fn period(&self, tick: u64) -> Period {
+        Period { start: self.start(tick), end: self.start(tick + 1) }
+    }
+
+    fn middle(&self, tick: u64) -> Time {
+        self.start(tick) + self.tick / 2
     }
 
     /// Whether an outage is active in a part of this tick. Ticks must be queried in order.
     #[inline]
     pub(super) fn has_outage(&mut self, tick: u64) -> bool {
-        self.outages.is_active(self.span(tick))
+        self.outages.is_active(self.period(tick))
     }
 
     /// The probability that the outage with this index hits a request that arrives in this tick, this long after its
     /// start if that is known.
-    pub(super) fn outage_probability(&self, index: usize, tick: u64, after: Option<Nanos>) -> f64 {
-        let span = match after {
-            Some(after) => {
-                Span { start: tick * self.tick + after, end: tick * self.tick + after + 1 }
-            }
-            None => self.span(tick),
+    pub(super) fn outage_probability(&self, index: usize, tick: u64, after: Option<Span>) -> f64 {
+        let period = match after.map(|after| self.start(tick) + after) {
+            Some(start) => Period { start, end: start + Span::from_nanos(1) },
+            None => self.period(tick),
         };
-        self.outages.probability(index, span)
+        self.outages.probability(index, period)
     }
 
     /// By how much spikes multiply the calls that begin in this tick.
     pub(super) fn spike_factor(&self, tick: u64) -> f64 {
-        mean_spike_factor(&self.spikes, self.span(tick))
+        mean_spike_factor(&self.spikes, self.period(tick))
     }
 
     /// How many of `all` servers may start work in this tick.
@@ -75,6 +77,6 @@ impl Faults {
     /// The fewest of `all` servers that there ever are, and for how many ticks there is none.
     pub(super) fn fewest_servers(&self, all: u64) -> (u64, f64) {
         let (servers, none) = self.capacity.fewest_servers(all);
-        (servers, none as f64 / self.tick as f64)
+        (servers, none.ratio_to(self.tick))
     }
 }

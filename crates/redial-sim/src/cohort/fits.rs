@@ -8,10 +8,10 @@ use std::fmt;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::Backoff;
-use redial_core::{Nanos, Policy};
+use redial_core::{Policy, Span, Time};
 
 use super::plan::Plan;
-use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time};
+use crate::scenario::{Arrivals, Discipline, HintGiven, HowLong, Keys};
 use crate::{Scenario, Subject};
 
 /// With more attempts than this a policy has more cohorts than callers.
@@ -40,7 +40,7 @@ pub(super) fn refuse(why: &'static str) -> Refused {
 pub(super) fn plan<'a>(
     scenario: &'a Scenario,
     subject: &'a Subject,
-    tick: Nanos,
+    tick: Span,
 ) -> Result<Plan<'a>, Refused> {
     clients(scenario)?;
     backend(scenario)?;
@@ -80,7 +80,10 @@ fn clients(scenario: &Scenario) -> Result<(), Refused> {
             matches!(clients.keys, Keys::Zipf { .. }),
             "frequent keys load their shard more than others",
         ),
-        (matches!(clients.latency, Time::Drawn(_)), "the network latency differs between requests"),
+        (
+            matches!(clients.latency, HowLong::Drawn(_)),
+            "the network latency differs between requests",
+        ),
     ])
 }
 
@@ -102,7 +105,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
         (backend.hint == HintGiven::Slots, "every slot is promised to a single request"),
         (backend.discipline != Discipline::Fifo, "only a queue in order of arrival can be counted"),
         (
-            backend.service.per_request > 0,
+            !backend.service.per_request.is_zero(),
             "the service time depends on how many requests are in service at that moment",
         ),
         (backend.reject_cost > 0.0, "the work of rejections is done between single requests"),
@@ -139,8 +142,9 @@ fn guards(policy: &Policy) -> Result<(), Refused> {
 }
 
 fn waits(policy: &Policy) -> Result<(), Refused> {
-    let is_clipped =
-        |backoff: &Backoff| (1..policy.attempts()).any(|k| backoff.range(k, 0).hi > backoff.cap());
+    let is_clipped = |backoff: &Backoff| {
+        (1..policy.attempts()).any(|k| backoff.range(k, Span::ZERO).hi > backoff.cap())
+    };
     first_of(&[
         (
             policy.attempts() > 1 && policy.backoff().remembers(),
@@ -173,8 +177,8 @@ fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
 /// at the same time.
 fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> Result<(), Refused> {
     let ttl = window.lifetime();
-    let longest = (1..policy.attempts()).map(|k| policy.backoff().longest(k, 0)).max();
-    if longest.unwrap_or(0) >= ttl {
+    let longest = (1..policy.attempts()).map(|k| policy.backoff().longest(k, Span::ZERO)).max();
+    if longest.unwrap_or_default() >= ttl {
         return Err(Refused("waits outlive the window of the budget"));
     }
     let instances = scenario.clients.instances;
@@ -184,14 +188,14 @@ fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> R
     }
     let calls = match scenario.rate() {
         Some(rate) => {
-            let before = scenario.fault_span().map_or(scenario.duration, |(start, _)| start);
-            rate * ttl.min(before) as f64 / 1e9
+            let before = scenario.fault_span().map_or(scenario.end(), |(start, _)| start);
+            rate * ttl.min(before.since_zero()).as_nanos_f64() / 1e9
         }
         None => scenario.clients.arrivals.callers().map_or(0.0, f64::from),
     };
     let guards = Guards::new(policy, 1, 0);
-    guards.deposit(0, (calls / f64::from(instances)) as u64, 0);
-    if guards.balance(0).unwrap_or(u64::MAX) < LEAST_TOKENS {
+    guards.deposit(0, (calls / f64::from(instances)) as u64, Time::ZERO);
+    if guards.balance(Time::ZERO).unwrap_or(u64::MAX) < LEAST_TOKENS {
         return Err(Refused(
             "an instance has fewer than 10000 tokens in the window of its budget, and each runs dry by itself",
         ));

@@ -32,10 +32,10 @@ mod world;
 pub use fits::Refused;
 pub(crate) use plan::LONGEST_TICK;
 
-use redial_core::Nanos;
+use redial_core::Span;
 
 use crate::measure::Run;
-use crate::simulate::Watch;
+use crate::watch::Watch;
 use crate::{Scenario, Subject};
 use plan::Plan;
 use world::World;
@@ -59,7 +59,7 @@ impl<'a> Model<'a> {
     pub(crate) fn with_longest_tick(
         scenario: &'a Scenario,
         subject: &'a Subject,
-        longest: Nanos,
+        longest: Span,
     ) -> Result<Self, Refused> {
         Self::with_tick(scenario, subject, plan::tick(scenario, subject, longest))
     }
@@ -72,13 +72,13 @@ impl<'a> Model<'a> {
     pub fn with_tick(
         scenario: &'a Scenario,
         subject: &'a Subject,
-        tick: Nanos,
+        tick: Span,
     ) -> Result<Self, Refused> {
         fits::plan(scenario, subject, tick).map(Self)
     }
 
     /// The length of a tick.
-    pub fn tick(&self) -> Nanos {
+    pub fn tick(&self) -> Span {
         self.0.tick
     }
 

@@ -1,7 +1,7 @@
 //! A scenario and a policy in ticks, if they can be expressed in ticks.
 
 use redial_core::admit::RateRule;
-use redial_core::{NEVER, Nanos};
+use redial_core::{Span, Time, TimeLimit};
 
 use super::backend::Build;
 use super::causes::{Causes, PlannedWait, longest_wait};
@@ -9,16 +9,15 @@ use super::faults::Faults;
 use super::fits::{Refused, refuse};
 use super::waiting::WaitingCalls;
 use super::work::Work;
-use crate::measure::STEPS;
-use crate::scenario::{self, Answer, Limit, Time};
+use crate::scenario::{self, Answer, HowLong, Limit, STEPS};
 use crate::{Scenario, Subject};
 
 /// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
-pub(crate) const LONGEST_TICK: Nanos = 250_000;
+pub(crate) const LONGEST_TICK: Span = Span::from_micros(250);
 /// The shortest tick: with a shorter one a run would take longer than an exact one.
-const SHORTEST_TICK: Nanos = 10_000;
+const SHORTEST_TICK: Span = Span::from_micros(10);
 /// Service times, timeouts and waits last at least this many ticks.
-const TICKS_PER_TIME: Nanos = 4;
+const TICKS_PER_TIME: u64 = 4;
 /// The most cells that a run may keep, 16 to 40 bytes each.
 const MOST_CELLS: u64 = 16_000_000;
 /// Ticks are stored in 32 bits.
@@ -29,7 +28,7 @@ const MOST_TICKS: u64 = 1 << 31;
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) subject: &'a Subject,
-    pub(super) tick: Nanos,
+    pub(super) tick: Span,
     /// One row for every attempt.
     pub(super) rows: usize,
     pub(super) latency: u64,
@@ -44,16 +43,14 @@ impl<'a> Plan<'a> {
     pub(super) fn new(
         scenario: &'a Scenario,
         subject: &'a Subject,
-        tick: Nanos,
+        tick: Span,
     ) -> Result<Self, Refused> {
         let (backend, policy) = (&scenario.backend, &subject.policy);
         let (causes, waits) = Causes::new(scenario, subject).map_err(|_| {
             refuse("a hint falls into the range of the backoff, so that waits are not uniform")
         })?;
         let rows = policy.attempts() as usize;
-        let ticks = |nanos: Nanos| nanos as f64 / tick as f64;
-        let timeout = timeout(subject);
-        let latency = (scenario.clients.latency.mean() / tick as f64).round() as u64;
+        let latency = (scenario.clients.latency.mean() / tick.as_nanos_f64()).round() as u64;
         let plan = Self {
             scenario,
             subject,
@@ -70,7 +67,7 @@ impl<'a> Plan<'a> {
                 work: Work::new(backend.service.base, tick),
                 cancels: backend.cancel,
                 lost_replies: backend.lost_replies,
-                timeout: (timeout != NEVER).then(|| ticks(timeout)),
+                timeout: timeout(subject).span().map(|timeout| timeout.ratio_to(tick)),
                 latency,
                 rows,
             },
@@ -90,18 +87,18 @@ impl<'a> Plan<'a> {
     /// Checks what can only be checked in ticks.
     fn check(&self) -> Result<(), Refused> {
         let Self { scenario, tick, .. } = self;
-        if scenario.duration / tick > MOST_TICKS {
+        if scenario.duration / *tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
         }
         if self.cells() > MOST_CELLS {
             return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
         }
         let service = scenario.backend.service.mean();
-        if scenario.backend.servers.is_some() && service < (TICKS_PER_TIME * tick) as f64 {
+        if scenario.backend.servers.is_some() && service < (TICKS_PER_TIME * *tick).as_nanos_f64() {
             return Err(refuse("servers take less than four ticks for a request"));
         }
         if let Some(limit) = &scenario.backend.limit
-            && f64::from(limit.burst) < 2.0 * limit.rate * *tick as f64 / 1e9
+            && f64::from(limit.burst) < 2.0 * limit.rate * tick.as_nanos_f64() / 1e9
         {
             return Err(refuse("the burst of the rate limit is shorter than two ticks"));
         }
@@ -112,7 +109,8 @@ impl<'a> Plan<'a> {
     /// Work that must not be done twice has to be followed from attempt to attempt, if callers can repeat an attempt
     /// without knowing its outcome.
     fn twice(&self) -> Result<(), Refused> {
-        let gives_up = self.is_silent() || timeout(self.subject) < self.longest_attempt();
+        let timeout = timeout(self.subject);
+        let gives_up = self.is_silent() || timeout.is_exceeded_by(self.longest_attempt());
         let repeats = self.subject.policy.attempts() > 1;
         if self.scenario.clients.work == scenario::Work::Unsafe && repeats && gives_up {
             return Err(refuse("work that may be done twice has to be followed between attempts"));
@@ -123,29 +121,29 @@ impl<'a> Plan<'a> {
     /// A deadline depends on when each call began, so it must not take effect.
     fn deadline(&self) -> Result<(), Refused> {
         let policy = &self.subject.policy;
-        let deadline = policy.deadline_nanos();
+        let deadline = Time::ZERO + policy.deadline_limit();
         let silent = self.is_silent();
-        if silent && timeout(self.subject) == NEVER {
-            return Err(refuse(if deadline == NEVER {
+        let timeout = timeout(self.subject);
+        if silent && timeout.is_none() {
+            return Err(refuse(if deadline.is_none() {
                 "requests are not answered, and attempts have no timeout"
             } else {
                 "requests are not answered, so that attempts end with the deadline of their call"
             }));
         }
-        if deadline == NEVER || policy.attempts() == 1 {
+        if deadline.is_none() || policy.attempts() == 1 {
             return Ok(());
         }
-        let timeout = timeout(self.subject);
-        let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
-        let mut elapsed = attempt;
+        let longest = if silent { Span::MAX } else { self.longest_attempt() };
+        let attempt = timeout.cap(longest);
+        let mut now = Time::ZERO + attempt;
         let mut fits = true;
         for k in 1..policy.attempts() {
-            let left = deadline.saturating_sub(elapsed);
+            let left = deadline.left(now);
             fits &= self.waits.iter().all(|it| it.retry != k || it.fits(policy, left));
-            let wait = longest_wait(policy, k, &self.waits);
-            elapsed = elapsed.saturating_add(wait).saturating_add(attempt);
+            now += longest_wait(policy, k, &self.waits) + attempt;
         }
-        if !fits || elapsed >= deadline {
+        if !fits || deadline.is_over(now) {
             return Err(refuse(
                 "the deadline can end calls, and cohorts do not know when a call began",
             ));
@@ -160,40 +158,42 @@ impl<'a> Plan<'a> {
     }
 
     /// The longest time until an attempt is answered: with a full queue, the fewest servers and a cold cache.
-    fn longest_attempt(&self) -> Nanos {
+    fn longest_attempt(&self) -> Span {
         let slowdown = self.faults.most_slowdown();
         let mut ticks = self.build.work.longest() * slowdown + 2.0 * self.latency as f64;
         if let Some(servers) = self.build.servers {
             let (fewest, none) = self.faults.fewest_servers(servers);
-            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowdown;
+            let mean = self.scenario.backend.service.mean() / self.tick.as_nanos_f64() * slowdown;
             // Half as much again, because service times vary.
             ticks += self.build.most_queued as f64 * mean / fewest.max(1) as f64 * 1.5 + none;
         }
-        ((ticks + 2.0) * self.tick as f64) as Nanos
+        Span::from_nanos_f64((ticks + 2.0) * self.tick.as_nanos_f64())
     }
 }
 
 /// The timeout of an attempt. A call of one attempt ends with it, so its deadline is a timeout too.
-fn timeout(subject: &Subject) -> Nanos {
+fn timeout(subject: &Subject) -> TimeLimit {
     let policy = &subject.policy;
-    let deadline = if policy.attempts() == 1 { policy.deadline_nanos() } else { NEVER };
-    policy.attempt_timeout_nanos().min(deadline)
+    let is_single = policy.attempts() == 1;
+    let deadline = if is_single { policy.deadline_limit() } else { TimeLimit::NONE };
+    policy.attempt_timeout_limit().min(deadline)
 }
 
 /// How long a tick should be: a fraction of the shortest time in the model, and a divisor of a constant service
 /// time.
-pub(super) fn tick(scenario: &Scenario, subject: &Subject, longest: Nanos) -> Nanos {
+pub(super) fn tick(scenario: &Scenario, subject: &Subject, longest: Span) -> Span {
     let policy = &subject.policy;
-    let first = policy.backoff().ceiling(1);
-    let times = [policy.attempt_timeout_nanos(), if policy.attempts() > 1 { first } else { NEVER }];
-    let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
-    let tick = longest.min(scenario.window / STEPS).min(part);
     let service = scenario.backend.service.base;
-    let mean = service.mean() as Nanos;
-    let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };
-    let tick = tick.min(served).max(SHORTEST_TICK);
+    let mean = Span::from_nanos_f64(service.mean());
+    let times = [
+        policy.attempt_timeout_limit().span(),
+        (policy.attempts() > 1).then(|| policy.backoff().ceiling(1)),
+        scenario.backend.servers.map(|_| mean),
+    ];
+    let parts = times.into_iter().flatten().map(|time| time / TICKS_PER_TIME);
+    let tick = parts.fold(longest.min(scenario.window / STEPS), Span::min).max(SHORTEST_TICK);
     match service {
-        Time::Always(1..) => mean / mean.div_ceil(tick),
+        HowLong::Always(mean) if !mean.is_zero() => mean / (mean.round_up(tick) / tick),
         _ => tick,
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that are alike, and ring buffers that hold them until their tick.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::draws::binomial;
 use crate::Stream;
@@ -10,15 +10,15 @@ use crate::random::unit;
 /// Converts ticks to times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    pub(super) tick: Nanos,
+    pub(super) tick: Span,
     /// Events of a tick are recorded this long after its start.
-    pub(super) offset: Nanos,
+    pub(super) offset: Span,
 }
 
 impl Clock {
     #[inline]
-    pub(super) fn at(self, tick: u64) -> Nanos {
-        tick * self.tick + self.offset
+    pub(super) fn at(self, tick: u64) -> Time {
+        Time::at(tick * self.tick + self.offset)
     }
 }
 

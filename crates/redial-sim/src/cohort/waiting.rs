@@ -7,8 +7,8 @@
 //!
 //! Small numbers of calls are drawn one by one by the engine, without approximation.
 
-use redial_core::schedule::{Range, wait};
-use redial_core::{NEVER, Nanos, Policy};
+use redial_core::schedule::Range;
+use redial_core::{Policy, Span, TimeLimit};
 
 use super::causes::Hinted;
 use super::draws::{binomial, whole};
@@ -34,7 +34,7 @@ pub(super) struct WaitingCalls {
     retry: u32,
     hint: Option<Hinted>,
     range: Range,
-    tick: Nanos,
+    tick: Span,
     /// Calls whose tick is drawn.
     known: Ring,
     /// Calls that are known as a density.
@@ -68,11 +68,11 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl WaitingCalls {
     /// How many cells it needs.
-    pub(super) fn len(range: Range, tick: Nanos) -> u64 {
+    pub(super) fn len(range: Range, tick: Span) -> u64 {
         Ring::len(range.hi / tick + 3, 1)
     }
 
-    pub(super) fn new(retry: u32, hint: Option<Hinted>, range: Range, tick: Nanos) -> Self {
+    pub(super) fn new(retry: u32, hint: Option<Hinted>, range: Range, tick: Span) -> Self {
         let ahead = range.hi / tick + 3;
         let dense = (range.lo < range.hi).then(|| Dense::new(range, tick, ahead));
         Self { retry, hint, range, tick, known: Ring::new(ahead, 1), dense }
@@ -96,15 +96,17 @@ impl WaitingCalls {
             Some(dense) if cell.n > FEW => {
                 // Two waits with the mean and the variance of a uniform wait.
                 let Range { lo, hi } = self.range;
-                let (mean, sd) = ((lo + hi) / 2, (hi - lo) as f64 / 12_f64.sqrt());
-                recorder.waits(mean + sd as Nanos, cell.n - cell.n / 2);
-                recorder.waits(mean - sd as Nanos, cell.n / 2);
+                let deviation = (hi - lo).as_nanos_f64() / 12_f64.sqrt();
+                let (mean, deviation) = ((lo + hi) / 2, Span::from_nanos_f64(deviation));
+                recorder.waits(mean + deviation, cell.n - cell.n / 2);
+                recorder.waits(mean - deviation, cell.n / 2);
                 dense.push(cell, now, within);
             }
             Some(_) => {
                 for number in 0..cell.n {
                     let hint = self.hint.map(|hint| hint.draw(stream));
-                    let drawn = wait(policy, self.retry, 0, hint, NEVER, stream.bits());
+                    let (schedule, bits) = (policy.schedule(), stream.bits());
+                    let drawn = schedule.wait(self.retry, Span::ZERO, hint, TimeLimit::NONE, bits);
                     let delay = drawn.map_or(self.range.hi, |wait| wait.delay);
                     recorder.waits(delay, 1);
                     self.land(cell.one(number), now, delay, within, stream);
@@ -122,8 +124,8 @@ impl WaitingCalls {
         }
     }
 
-    fn land(&mut self, cell: Cell, now: u64, delay: Nanos, within: Within, stream: &mut Stream) {
-        let ticks = delay as f64 / self.tick as f64;
+    fn land(&mut self, cell: Cell, now: u64, delay: Span, within: Within, stream: &mut Stream) {
+        let ticks = delay.ratio_to(self.tick);
         let after = match within {
             Within::Spread => whole(ticks, stream),
             Within::At(share) => (ticks + share + 1e-9) as u64,
@@ -136,12 +138,12 @@ impl WaitingCalls {
         &mut self,
         mut cell: Cell,
         now: u64,
-        delay: Nanos,
+        delay: Span,
         within: Within,
         stream: &mut Stream,
     ) {
         if let Within::Spread = within {
-            let ticks = delay as f64 / self.tick as f64;
+            let ticks = delay.ratio_to(self.tick);
             let later = cell.thin(ticks.fract(), stream);
             self.known.at(now + (ticks as u64 + 1), 0).add(later, stream);
             self.known.at(now + (ticks as u64).max(1), 0).add(cell, stream);
@@ -163,11 +165,11 @@ impl WaitingCalls {
 }
 
 impl Dense {
-    fn new(range: Range, tick: Nanos, ahead: u64) -> Self {
+    fn new(range: Range, tick: Span, ahead: u64) -> Self {
         let ticks = (ahead + 1).next_power_of_two() as usize;
         Self {
-            lo: range.lo as f64 / tick as f64,
-            hi: range.hi as f64 / tick as f64,
+            lo: range.lo.ratio_to(tick),
+            hi: range.hi.ratio_to(tick),
             change: vec![0.0; ticks].into(),
             mask: ticks as u64 - 1,
             density: 0.0,

@@ -1,10 +1,10 @@
 //! How long servers work on each of many requests.
 
-use redial_core::Nanos;
+use redial_core::Span;
 
 use super::draws::binomial;
 use crate::Stream;
-use crate::scenario::Time;
+use crate::scenario::HowLong;
 
 /// Up to this many are drawn one by one, unless a crowd of this size starts in the same tick.
 const FEW: u64 = 64;
@@ -19,7 +19,8 @@ const STEPS: usize = 1 << 11;
 /// A distribution of times, in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    time: Time,
+    time: HowLong,
+    /// In nanoseconds.
     tick: f64,
     /// In ascending order, all equally likely; empty for a constant time. They are drawn from the distribution
     /// itself, so that it is defined in one place.
@@ -27,19 +28,20 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(time: Time, tick: Nanos) -> Self {
-        let tick = tick as f64;
+    pub(super) fn new(time: HowLong, tick: Span) -> Self {
+        let tick = tick.as_nanos_f64();
         let steps = match time {
-            Time::Always(_) => Vec::new(),
-            Time::Drawn(_) => {
+            HowLong::Always(_) => Vec::new(),
+            HowLong::Drawn(_) => {
                 let mut stream = Stream::new(0).of(DRAWS as u64);
-                let mut draws: Vec<Nanos> = (0..DRAWS).map(|_| time.draw(&mut stream)).collect();
+                let mut draws: Vec<Span> = (0..DRAWS).map(|_| time.draw(&mut stream)).collect();
                 draws.sort_unstable();
-                let sum = draws.iter().map(|draw| *draw as f64).sum::<f64>().max(1.0);
+                let sum = draws.iter().map(|draw| draw.as_nanos_f64()).sum::<f64>().max(1.0);
                 let scale = time.mean() * DRAWS as f64 / sum / tick;
                 let chunks = draws.chunks(DRAWS / STEPS);
-                let mean =
-                    |chunk: &[Nanos]| chunk.iter().sum::<Nanos>() as f64 / chunk.len() as f64;
+                let mean = |chunk: &[Span]| {
+                    chunk.iter().copied().sum::<Span>().as_nanos_f64() / chunk.len() as f64
+                };
                 chunks.map(|chunk| mean(chunk) * scale).collect()
             }
         };
@@ -72,7 +74,7 @@ impl Work {
             part(longer, floor + 1.0, stream);
         } else if n <= if others < CROWD { FEW } else { PARTS } {
             for _ in 0..n {
-                let ticks = self.time.draw(stream) as f64 / self.tick;
+                let ticks = self.time.draw(stream).as_nanos_f64() / self.tick;
                 part(1, ticks.min(self.longest()) * slowdown, stream);
             }
         } else {

@@ -15,7 +15,7 @@ use super::ring::{Cell, Clock, Ring};
 use super::waiting::{WaitingCalls, Within};
 use crate::Stream;
 use crate::measure::{Recorder, Run};
-use crate::simulate::Watch;
+use crate::watch::Watch;
 
 /// Progress is reported every this many ticks.
 const REPORT: u64 = 4096;
@@ -78,7 +78,7 @@ impl<'a> World<'a> {
         Self {
             policy: &subject.policy,
             clock: Clock { tick, offset: starts.offset() },
-            end: scenario.duration.div_ceil(tick),
+            end: scenario.duration.round_up(tick) / tick,
             latency,
             starts,
             waiting,

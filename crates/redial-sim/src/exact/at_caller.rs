@@ -1,64 +1,57 @@
 //! The life of a caller: begin, wait, end, think, restart, switch off.
 
-use redial_core::{Call, NEVER, Nanos, Request};
+use redial_core::{Call, Deadline, Request, Time};
 
-use super::event::Event;
+use super::callers::Next;
 use super::flight::{Origin, Target};
+use super::outside::Restarted;
+use super::record::Ended;
+use super::services::BACKEND;
 use super::world::World;
-use crate::scenario::{Arrivals, Requeue, SwitchedOff};
+use crate::scenario::Requeue;
 
 impl World<'_> {
-    /// Schedules the caller's next call.
-    pub(super) fn begin_at(&mut self, caller: u32, at: Nanos) {
-        if at < self.scenario.duration {
-            self.callers.schedule(caller, false, at);
-            self.wheel.push(at, Event::Begin(caller).pack());
-        }
-    }
-
-    pub(super) fn begin(&mut self, caller: u32, now: Nanos) {
-        if !self.callers.is_due(caller, false, now) {
+    pub(super) fn begin(&mut self, caller: u32, now: Time) {
+        if !self.callers.is_next(caller, Next::Begin(now)) {
             return;
         }
         let instance = self.callers.instance(caller);
-        if let Some(until) = self.off_until(instance, now) {
-            let pause = self.think();
-            return self.begin_at(caller, until + pause);
+        if let Some(until) = self.outside.off_until(instance, now) {
+            return self.callers.postpone(caller, until, &mut self.wheel);
         }
         self.callers.get(caller).started = now;
-        self.callers.await_reply(caller);
-        if let Some(executions) = &mut self.callers.executions {
-            executions.begin(caller);
+        self.callers.set_next(caller, Next::Reply);
+        if let Some(execution) = self.network.begin_execution() {
+            self.callers.set_execution(caller, execution);
         }
         if !self.callers.is_requeued(caller) {
-            self.recorder.calls(now, 1);
+            self.record.began(now);
         }
         let edge = self.edge_of(instance);
         let edge = &mut self.edges[edge];
         let process = edge.begin(instance);
-        let call = Call::new(&edge.policy, now, NEVER);
+        let call = Call::new(&edge.policy, now, Deadline::NONE);
         self.callers.set_process(caller, process);
         self.attempt(Origin::Caller(caller), call, now);
     }
 
     #[inline]
-    pub(super) fn wake(&mut self, caller: u32, now: Nanos) {
-        if !self.callers.is_due(caller, true, now) {
+    pub(super) fn wake(&mut self, caller: u32, now: Time) {
+        if !self.callers.is_next(caller, Next::Wake(now)) {
             return;
         }
-        self.callers.await_reply(caller);
+        self.callers.set_next(caller, Next::Reply);
         if let Some(race) = self.callers.race(caller) {
             return self.hedge(race, Origin::Caller(caller), now);
         }
-        self.recorder.woke(1);
-        let edge = self.edge_of(self.callers.instance(caller));
+        self.record.woke();
+        let instance = self.callers.instance(caller);
+        let edge = self.edge_of(instance);
         let mut call = self.callers.call(caller, &self.edges[edge].policy);
-        if !self.scenario.switched_off.is_empty() {
+        if self.outside.off_until(instance, now).is_some() {
             let target = self.begun_target(caller);
-            if self.off_until(target.instance, now).is_some() {
-                call.cancel(&self.edges[edge].context(&target), now);
-                return self.caller_done(caller, false, now);
-            }
+            call.cancel(&self.edges[edge].context(&target), now);
+            return self.caller_done(caller, false, now);
         }
         self.attempt(Origin::Caller(caller), call, now);
     }
@@ -83,14 +76,11 @@ impl World<'_> {
         Target {
             origin: Origin::Caller(caller),
             edge: edge as u32,
+            to: BACKEND as u32,
             instance,
             process: process.unwrap_or_else(|| instance - self.edges[edge].instances.start),
-            shard: self.services[0].shard_of(key),
-            execution: self
-                .callers
-                .executions
-                .as_ref()
-                .map_or(0, |executions| executions.of(caller)),
+            shard: self.services.backend().shard_of(key),
+            execution: self.callers.execution(caller),
             key,
             off: if self.has_rested(caller) { Request::RESTED } else { None },
         }
@@ -104,113 +94,62 @@ impl World<'_> {
     /// those of the call: guards by endpoint need calls that stay at theirs.
     pub(super) fn begun_target(&self, caller: u32) -> Target {
         let target = self.target(caller);
-        let endpoint = self.endpoints.as_ref().and_then(|endpoints| endpoints.of(caller));
-        Target { shard: endpoint.unwrap_or(target.shard), ..target }
+        Target { shard: self.callers.endpoint(caller).unwrap_or(target.shard), ..target }
     }
 
-    pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Nanos) {
+    pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Time) {
         if let Some(process) = self.callers.process(caller) {
             let edge = self.edge_of(self.callers.instance(caller));
             self.edges[edge].end(process);
         }
-        if let Some(executions) = &mut self.callers.executions {
-            let execution = executions.of(caller);
-            executions.release(execution);
-        }
-        self.callers.schedule(caller, false, NEVER);
-        let clients = &self.scenario.clients;
-        if let (false, Some(again)) = (succeeded, &clients.requeue) {
-            let wait = match again {
-                Requeue::After(time) => time.draw(&mut self.thinking),
-                Requeue::Rest => {
-                    let edge = self.edge_of(self.callers.instance(caller));
-                    self.edges[edge].policy.backoff().rest(self.thinking.bits())
-                }
-            };
-            let next = now + wait;
-            if next < self.scenario.duration {
-                self.callers.set_requeued(caller, true);
-                return self.begin_at(caller, next);
+        self.network.end_execution(self.callers.execution(caller));
+        self.callers.set_next(caller, Next::Nothing);
+        let instance = self.callers.instance(caller);
+        if !succeeded {
+            let backoff = self.edges[self.edge_of(instance)].policy.backoff();
+            if self.callers.requeue(caller, backoff, now, &mut self.wheel) {
+                return;
             }
         }
-        self.recorder.ended(self.callers.origin(caller), now, succeeded, 1);
-        if let Some(own) = &mut self.own_calls {
-            own.add(self.callers.instance(caller), succeeded);
-        }
-        if let Some(healthy_shards) = &mut self.healthy_shards {
-            let endpoint = self.endpoints.as_ref().and_then(|endpoints| endpoints.of(caller));
-            let shard = || self.services[0].shard_of(self.callers.key(caller));
-            healthy_shards.add(endpoint.unwrap_or_else(shard), succeeded);
-        }
-        self.callers.set_requeued(caller, false);
-        if self.callers.release(caller) && matches!(clients.arrivals, Arrivals::Closed { .. }) {
-            let pause = self.think();
-            self.begin_at(caller, now + pause);
-        }
-    }
-
-    fn think(&mut self) -> Nanos {
-        match &self.scenario.clients.arrivals {
-            Arrivals::Closed { think, .. } => think.draw(&mut self.thinking),
-            _ => 0,
-        }
-    }
-
-    /// When the instance is switched on again, if it is switched off.
-    pub(super) fn off_until(&self, instance: u32, now: Nanos) -> Option<Nanos> {
-        let off =
-            |it: &&SwitchedOff| it.span().contains(now) && instance < self.instances(it.share);
-        self.scenario.switched_off.iter().find(off).map(|it| it.span().end)
-    }
-
-    /// This share of the instances are those with numbers below the result.
-    fn instances(&self, share: f64) -> u32 {
-        (f64::from(self.scenario.clients.instances) * share).round() as u32
+        let began = self.callers.origin(caller);
+        let part = || {
+            let shard = || self.services.backend().shard_of(self.callers.key(caller));
+            self.callers.endpoint(caller).unwrap_or_else(shard)
+        };
+        self.record.ended(Ended { began, instance, succeeded }, part, now);
+        self.callers.finish(caller, now, &mut self.wheel);
     }
 
     /// Restarts instances: their calls fail, attempts in flight become orphans, and callers of a closed loop begin
     /// again.
-    pub(super) fn restart(&mut self, number: usize, now: Nanos) {
-        let restart = &self.scenario.restart[number];
-        let below = self.instances(restart.share);
+    pub(super) fn restart(&mut self, number: u32, now: Time) {
+        let Restarted { below, burst } = self.outside.restart(number);
         self.edges.iter_mut().for_each(|edge| edge.restart(below));
-        let mut given_up = Vec::new();
-        for (flight, number) in self.flights.iter_mut().zip(0..) {
-            if let Origin::Caller(caller) = flight.target.origin
-                && flight.waiting.is_some()
-                && self.callers.instance(caller) < below
-            {
-                flight.waiting = None;
-                given_up.push(number);
-                if let Some(endpoints) = &mut self.endpoints {
-                    endpoints.landed(&flight.target);
-                }
-            }
+        for (number, target) in self.network.abandon(|it| self.callers.instance(it) < below) {
+            self.callers.landed(&target);
+            self.services.given_up(number, now, &mut self.network, &mut self.wheel);
         }
-        given_up.into_iter().for_each(|number| self.given_up(number, now));
         for caller in 0..self.callers.len() {
             if self.callers.instance(caller) < below {
                 self.restart_caller(caller, now);
             }
         }
         for instance in 0..below {
-            (0..restart.burst).for_each(|_| self.restart_burst(instance, now));
+            (0..burst).for_each(|_| self.restart_burst(instance, now));
         }
     }
 
-    fn restart_caller(&mut self, caller: u32, now: Nanos) {
+    fn restart_caller(&mut self, caller: u32, now: Time) {
         if self.callers.calls(caller) {
             if !self.drop_race(caller) && self.callers.rests(caller) {
-                self.recorder.woke(1);
+                self.record.woke();
             }
             self.caller_done(caller, false, now);
         }
-        if matches!(self.scenario.clients.arrivals, Arrivals::Closed { .. }) {
-            self.begin_at(caller, now);
-        }
+        self.callers.restart(caller, now, &mut self.wheel);
     }
 
-    fn restart_burst(&mut self, instance: u32, now: Nanos) {
+    fn restart_burst(&mut self, instance: u32, now: Time) {
         if self.scenario.clients.arrivals.callers().is_none() {
             self.call_of(instance, now);
         }

@@ -1,3 +1,4 @@
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use redial_core::admit::Guards;
@@ -8,7 +9,7 @@ use redial_core::{Context, Policy, Request};
 
 use super::flight::Target;
 use super::processes::Processes;
-use crate::scenario::{BACKEND, Time};
+use crate::scenario::{BACKEND, HowLong};
 use crate::{Scenario, Stream, Subject};
 
 /// An edge of the call graph, with the policy of its calls. The first are those of the clients, one for each of their
@@ -34,7 +35,7 @@ pub(super) struct Edge<'a> {
     pub(super) most_hedges: u32,
     /// The service that is called.
     pub(super) to: usize,
-    pub(super) latency: &'a Time,
+    pub(super) latency: &'a HowLong,
 }
 
 impl<'a> Edge<'a> {
@@ -175,7 +176,7 @@ impl<'a> Edge<'a> {
     #[inline(always)]
     pub(super) fn context(&self, target: &Target) -> Context<'_> {
         let guards = self.guards(target);
-        let (key, off) = (target.key, target.off);
+        let (key, off) = (NonZeroU64::new(target.key), target.off);
         let (safety, park) = (self.safety, u32::MAX);
         let request = Request { safety, key, park, off, ..Request::default() };
         Context { policy: &self.policy, guards, observer: None, request }

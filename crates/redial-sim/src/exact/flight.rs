@@ -1,6 +1,7 @@
 use redial_core::decide::Outcome;
-use redial_core::{Call, NEVER, Nanos, Permit, Stop};
+use redial_core::{Call, Deadline, Permit, Stop, Time};
 
+use super::event::Place;
 use crate::faults::Failing;
 
 /// The origin of an attempt.
@@ -17,6 +18,8 @@ pub(super) enum Origin {
 pub(super) struct Target {
     pub(super) origin: Origin,
     pub(super) edge: u32,
+    /// The service.
+    pub(super) to: u32,
     pub(super) instance: u32,
     /// The process of the instance, among those with its policy.
     pub(super) process: u32,
@@ -28,6 +31,12 @@ pub(super) struct Target {
     pub(super) key: u64,
     /// Why it must not be retried, if so.
     pub(super) off: Option<Stop>,
+}
+
+impl Target {
+    pub(super) fn place(&self) -> Place {
+        Place::new(self.to as usize, self.shard)
+    }
 }
 
 /// The call of an attempt in flight.
@@ -45,13 +54,13 @@ pub(super) struct Flight {
     pub(super) target: Target,
     /// `None` once the caller has stopped waiting.
     pub(super) waiting: Option<(Held, Permit)>,
-    pub(super) expires: Nanos,
+    pub(super) expires: Deadline,
     /// Whether its timeout is scheduled.
     pub(super) timed: bool,
     pub(super) number: u32,
     pub(super) stage: Stage,
     /// When a server started it.
-    pub(super) began: Nanos,
+    pub(super) began: Time,
     /// The index of the inner call that is made for it.
     pub(super) inner: u32,
     /// How it fails when its work is done, if so.
@@ -85,7 +94,7 @@ impl Flight {
             timed: false,
             number,
             stage: Stage::Travelling,
-            began: 0,
+            began: Time::ZERO,
             inner: 0,
             failing: None,
             outcome: Outcome::Success,
@@ -97,11 +106,11 @@ impl Flight {
         Self {
             target,
             waiting: None,
-            expires: NEVER,
+            expires: Deadline::NONE,
             timed: false,
             number: 1,
             stage: Stage::Queued,
-            began: 0,
+            began: Time::ZERO,
             inner: 0,
             failing: None,
             outcome: Outcome::Success,

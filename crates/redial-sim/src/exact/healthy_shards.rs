@@ -13,13 +13,13 @@ pub(super) struct HealthyShards {
 }
 
 impl HealthyShards {
-    pub(super) fn new(scenario: &Scenario, services: &[ServiceState<'_>]) -> Option<Self> {
+    pub(super) fn new(scenario: &Scenario, backend: &ServiceState<'_>) -> Option<Self> {
         let outages = scenario.outages().filter(|it| it.service() == BACKEND);
         let mut faulty: Vec<u32> = outages.filter_map(Outage::part).collect();
-        if services[0].config.shards > 1 && matches!(scenario.clients.keys, Keys::Zipf { .. }) {
-            faulty.push(services[0].shard_of(1));
+        let config = backend.config;
+        if config.shards > 1 && matches!(scenario.clients.keys, Keys::Zipf { .. }) {
+            faulty.push(backend.shard_of(1));
         }
-        let config = services[0].config;
         let stay = config.shards > 1 || scenario.clients.retry_to == RetryTo::Same;
         (config.parts() > 1 && stay && !faulty.is_empty()).then_some(Self {
             faulty,

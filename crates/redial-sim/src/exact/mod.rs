@@ -8,6 +8,11 @@
 //!                 └──────────────────────────── waits <─────────────────────────────────┘
 //! ```
 //!
+//! `World` takes events from the wheel, and makes the calls of the engine. Its parties have their own state: `callers`
+//! know when they begin and what they wait for, `services` which requests wait and which are served, `inner` the calls
+//! that services make, `network` which attempts are under way, `outside` which instances restart or are switched off, and
+//! `record` what is counted.
+//!
 //! What takes no time is not an event: an attempt that is answered at once over a network without latency is
 //! settled where it was sent. A waiting caller takes 16 bytes and an entry in the wheel; only attempts in flight
 //! are kept in full.
@@ -16,24 +21,28 @@ mod at_caller;
 mod at_service;
 mod callers;
 mod edge;
-mod endpoints;
 mod event;
+mod executions;
 mod flight;
 mod healthy_shards;
 mod inner;
+mod network;
+mod outside;
 mod own_calls;
 mod parked;
 mod processes;
 mod race;
+mod record;
 mod servers;
 mod service_state;
+mod services;
 mod sharing;
 mod slab;
 mod totals;
 mod world;
 
 use crate::measure::Run;
-use crate::simulate::Watch;
+use crate::watch::Watch;
 use crate::{Scenario, Subject};
 
 use edge::Edge;

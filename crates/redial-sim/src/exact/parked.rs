@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-use redial_core::{Call, Nanos, Turn, Verdict};
+use redial_core::{Call, Deadline, Time, Turn, Verdict};
 
 use super::flight::Origin;
 use super::world::World;
@@ -22,13 +22,18 @@ impl Wake for Parked {
     }
 }
 
+/// When a parked call asks again. A call parks only before its deadline.
+pub(super) fn ask_again(until: Deadline) -> Time {
+    until.time().unwrap_or_else(|| unreachable!("a call without a deadline does not park"))
+}
+
 impl World<'_> {
     /// Asks whether a parked call may go; `None` if it may.
     pub(super) fn turn_of(
         &mut self,
         origin: Origin,
         call: &mut Call,
-        now: Nanos,
+        now: Time,
     ) -> Option<Verdict> {
         let target = match origin {
             Origin::Caller(caller) => self.begun_target(caller),
@@ -38,13 +43,13 @@ impl World<'_> {
         let cx = self.edges[target.edge as usize].context(&target);
         match call.unpark(&cx, &waker, now) {
             Turn::Go => None,
-            Turn::Wait(until) => Some(Verdict::Wait(until)),
+            Turn::Wait(until) => Some(Verdict::Wait(ask_again(until))),
             Turn::Stop(stop) => Some(Verdict::Stop(stop)),
         }
     }
 
     /// Lets the calls ask again that were woken.
-    pub(super) fn wake_released(&mut self, now: Nanos) {
+    pub(super) fn wake_released(&mut self, now: Time) {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
         if woken.is_empty() {
             return;

@@ -2,8 +2,9 @@
 //! the library's runner, which are in `redial/src/race.rs` and `hedge.rs`.
 
 use redial_core::decide::Outcome;
-use redial_core::{Call, NEVER, Nanos, NoHedge, Permit, Verdict};
+use redial_core::{Call, NoHedge, Permit, Time, Verdict};
 
+use super::callers::Next;
 use super::event::Event;
 use super::flight::{Held, Origin, Target};
 use super::world::World;
@@ -21,20 +22,20 @@ pub(super) struct Race {
 #[derive(Debug)]
 struct Racer {
     number: u32,
-    started: Nanos,
+    started: Time,
     /// `None` until it is known that the attempt is not answered at once.
     flight: Option<u32>,
 }
 
 impl World<'_> {
-    pub(super) fn start_race(&mut self, target: &Target, call: Call, permit: Permit, now: Nanos) {
+    pub(super) fn start_race(&mut self, target: &Target, call: Call, permit: Permit, now: Time) {
         let race = self.races.add(Some(Race { call, in_flight: Vec::new(), hedging: true }));
         self.set_race(target.origin, Some(race));
         self.join_race(race, target, permit, now);
     }
 
     /// Sends an attempt, and schedules the hedge beside it.
-    fn join_race(&mut self, race: u32, target: &Target, permit: Permit, now: Nanos) {
+    fn join_race(&mut self, race: u32, target: &Target, permit: Permit, now: Time) {
         let (number, started) = (permit.number, permit.started);
         if let Some(race) = self.races.get(race) {
             race.in_flight.push(Racer { number, started, flight: None });
@@ -48,8 +49,8 @@ impl World<'_> {
         let (cx, most) = (edge.context(target), edge.most_hedges as usize);
         let Some(race) = self.races.get(race) else { return };
         let hedge_at = race.call.hedge_at(&cx, started);
-        if race.hedging && race.in_flight.len() <= most && hedge_at != NEVER {
-            self.wake_at(target.origin, hedge_at);
+        if let Some(at) = hedge_at.filter(|_| race.hedging && race.in_flight.len() <= most) {
+            self.wake_at(target.origin, at);
         }
     }
 
@@ -62,7 +63,7 @@ impl World<'_> {
     }
 
     /// The time has come to send a hedge.
-    pub(super) fn hedge(&mut self, number: u32, origin: Origin, now: Nanos) {
+    pub(super) fn hedge(&mut self, number: u32, origin: Origin, now: Time) {
         // An attempt may have failed since it was scheduled.
         if !self.races.get(number).as_ref().is_some_and(|race| race.hedging) {
             return;
@@ -72,7 +73,7 @@ impl World<'_> {
             Origin::Inner(number) => self.inner_target(number),
         };
         let is_caller = matches!(origin, Origin::Caller(_));
-        if is_caller && self.off_until(target.instance, now).is_some() {
+        if is_caller && self.outside.off_until(target.instance, now).is_some() {
             return;
         }
         let cx = self.edges[target.edge as usize].context(&target);
@@ -83,8 +84,8 @@ impl World<'_> {
                 let target = self.next_target(origin, false);
                 self.join_race(number, &target, permit, now);
             }
-            Err(NoHedge { again: NEVER, .. }) => race.hedging = false,
-            Err(NoHedge { again, .. }) => self.wake_at(origin, again),
+            Err(NoHedge { again: Some(again), .. }) => self.wake_at(origin, again),
+            Err(NoHedge { again: None, .. }) => race.hedging = false,
         }
     }
 
@@ -95,13 +96,13 @@ impl World<'_> {
         number: u32,
         permit: Permit,
         outcome: &Outcome,
-        now: Nanos,
+        now: Time,
     ) {
         let Some(mut race) = self.races.get(number).take() else { return };
         let edge = &self.edges[target.edge as usize];
         let cx = edge.context(target);
         if let (Outcome::Success, Some(oldest)) = (outcome, race.in_flight.first()) {
-            cx.guards.record_latency(now.saturating_sub(oldest.started));
+            cx.guards.record_latency(now - oldest.started);
         }
         race.in_flight.retain(|racer| racer.number != permit.number);
         let verdict = race.call.settle(&cx, permit, outcome, now, || self.seed_of(target.origin));
@@ -119,15 +120,13 @@ impl World<'_> {
     }
 
     /// The caller no longer waits for an attempt. Its work continues.
-    fn abandon(&mut self, call: &mut Call, number: u32, now: Nanos) {
-        let flight = self.flights.get(number);
+    fn abandon(&mut self, call: &mut Call, number: u32, now: Time) {
+        let flight = self.network.get(number);
         let Some((_, permit)) = flight.waiting.take() else { return };
         let target = flight.target;
-        if let Some(endpoints) = &mut self.endpoints {
-            endpoints.landed(&target);
-        }
+        self.callers.landed(&target);
         call.abandon(&self.edges[target.edge as usize].context(&target), permit, now);
-        self.given_up(number, now);
+        self.services.given_up(number, now, &mut self.network, &mut self.wheel);
     }
 
     /// The race of a caller whose instance restarts ends without a result.
@@ -142,26 +141,26 @@ impl World<'_> {
     fn race(&self, origin: Origin) -> Option<u32> {
         match origin {
             Origin::Caller(caller) => self.callers.race(caller),
-            Origin::Inner(number) => self.inner.peek(number).race,
+            Origin::Inner(number) => self.inner.race(number),
         }
     }
 
     fn set_race(&mut self, origin: Origin, race: Option<u32>) {
         match origin {
             Origin::Caller(caller) => self.callers.set_race(caller, race),
-            Origin::Inner(number) => self.inner.get(number).race = race,
+            Origin::Inner(number) => self.inner.set_race(number, race),
         }
     }
 
     /// Schedules the next attempt of a call: a retry or a hedge.
-    pub(super) fn wake_at(&mut self, origin: Origin, at: Nanos) {
+    pub(super) fn wake_at(&mut self, origin: Origin, at: Time) {
         let event = match origin {
             Origin::Caller(caller) => {
-                self.callers.schedule(caller, true, at);
+                self.callers.set_next(caller, Next::Wake(at));
                 Event::Wake(caller)
             }
             Origin::Inner(number) => {
-                self.inner.get(number).due = at;
+                self.inner.set_due(number, at);
                 Event::WakeInner(number)
             }
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::service_state::ServiceState;
 use super::sharing::Sharing;
@@ -28,15 +28,15 @@ const COMPACT_FROM: u32 = 64;
 impl ServiceState<'_> {
     /// How many servers of a shard may start work now.
     #[inline]
-    pub(super) fn servers(&mut self, now: Nanos) -> u32 {
-        if now >= self.servers_until {
+    pub(super) fn servers(&mut self, now: Time) -> u32 {
+        if self.servers_until.is_over(now) {
             self.count_servers(now);
         }
         self.servers
     }
 
     #[cold]
-    fn count_servers(&mut self, now: Nanos) {
+    fn count_servers(&mut self, now: Time) {
         let all = self.config.servers.map_or(u32::MAX, |servers| servers.0);
         self.servers = self.capacity.servers(all.into(), now) as u32;
         self.servers_until = self.capacity.next_change(now);
@@ -44,23 +44,23 @@ impl ServiceState<'_> {
 
     /// How long a server takes for a request that it starts now.
     #[inline(always)]
-    pub(super) fn work(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Nanos {
+    pub(super) fn work(&mut self, shard: u32, failing: Option<Failing>, now: Time) -> Span {
         let time = &self.config.service;
         let mut work = time.base.draw(&mut self.stream);
-        if time.per_request > 0 {
+        if !time.per_request.is_zero() {
             let it = &self.shards[shard as usize];
             work += time.per_request * u64::from(it.busy + it.sharing.requests);
         }
         if let Some(failing) = failing {
-            work = nearest(work as f64 * f64::from(failing.cost));
+            work = nearest(work.as_nanos_f64() * f64::from(failing.cost));
         }
         self.capacity.service_time(work, now)
     }
 
     /// How long a server takes for a rejection.
-    pub(super) fn rejection_work(&mut self, shard: u32, now: Nanos) -> Nanos {
+    pub(super) fn rejection_work(&mut self, shard: u32, now: Time) -> Span {
         let work = self.work(shard, None, now);
-        nearest(work as f64 * self.config.reject_cost)
+        nearest(work.as_nanos_f64() * self.config.reject_cost)
     }
 
     /// Whether the servers work on all requests at once.
@@ -75,7 +75,7 @@ impl ServiceState<'_> {
         shard: u32,
         request: u32,
         failing: Option<Failing>,
-        now: Nanos,
+        now: Time,
     ) {
         if !self.is_shared() {
             return self.shards[shard as usize].queue.push_back(request);
@@ -87,7 +87,7 @@ impl ServiceState<'_> {
     }
 
     /// Drops a queued request: it will not be served.
-    pub(super) fn drop_queued(&mut self, shard: u32, now: Nanos) {
+    pub(super) fn drop_queued(&mut self, shard: u32, now: Time) {
         self.inside -= 1;
         if !self.is_shared() {
             self.shards[shard as usize].dropped += 1;
@@ -98,24 +98,24 @@ impl ServiceState<'_> {
     }
 
     /// Counts the work of shared servers.
-    pub(super) fn progress(&mut self, shard: u32, now: Nanos) {
+    pub(super) fn progress(&mut self, shard: u32, now: Time) {
         let servers = self.servers(now);
         self.shards[shard as usize].sharing.progress(servers, now);
     }
 
     /// When to look at shared servers next, unless an event is due by then.
-    pub(super) fn set_timer(&mut self, shard: u32, now: Nanos) -> Option<Nanos> {
+    pub(super) fn set_timer(&mut self, shard: u32, now: Time) -> Option<Time> {
         self.progress(shard, now);
         self.shards[shard as usize].sharing.set_timer(self.servers_until)
     }
 
     /// Whether an event of shared servers is not stale.
-    pub(super) fn take_timer(&mut self, shard: u32, now: Nanos) -> bool {
+    pub(super) fn take_timer(&mut self, shard: u32, now: Time) -> bool {
         self.shards[shard as usize].sharing.take_timer(now)
     }
 
     /// The next request that shared servers are done with. It may have been dropped.
-    pub(super) fn next_done(&mut self, shard: u32, now: Nanos) -> Option<u32> {
+    pub(super) fn next_done(&mut self, shard: u32, now: Time) -> Option<u32> {
         self.progress(shard, now);
         self.shards[shard as usize].sharing.next_done()
     }
@@ -142,7 +142,7 @@ impl ServiceState<'_> {
     }
 
     /// A server has finished work that it started at `began`.
-    pub(super) fn free(&mut self, shard: u32, began: Nanos, now: Nanos) {
+    pub(super) fn free(&mut self, shard: u32, began: Time, now: Time) {
         if self.is_shared() {
             self.progress(shard, now);
             self.shards[shard as usize].sharing.requests -= 1;
@@ -155,7 +155,7 @@ impl ServiceState<'_> {
     }
 
     /// A server starts the work of a rejection, which takes this long.
-    pub(super) fn begin_rejected(&mut self, shard: u32, now: Nanos) -> Option<Nanos> {
+    pub(super) fn begin_rejected(&mut self, shard: u32, now: Time) -> Option<Span> {
         let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.rejected == 0 || it.busy >= servers {
@@ -171,7 +171,7 @@ impl ServiceState<'_> {
     }
 
     /// The next queued request that a server can start. It may have been dropped.
-    pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
+    pub(super) fn next(&mut self, shard: u32, now: Time) -> Option<u32> {
         let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy >= servers {
@@ -183,7 +183,7 @@ impl ServiceState<'_> {
         }
     }
 
-    pub(super) fn begin(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Nanos {
+    pub(super) fn begin(&mut self, shard: u32, failing: Option<Failing>, now: Time) -> Span {
         self.shards[shard as usize].busy += 1;
         self.work(shard, failing, now)
     }

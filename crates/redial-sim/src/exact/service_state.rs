@@ -1,16 +1,14 @@
 //! The state of one service: what it lets in, and the hints that it gives. `servers.rs` has the rest.
 
-use std::time::Duration;
-
-use redial_core::Nanos;
-use redial_core::admit::{RateLimit, Refusal, Slots};
+use redial_core::admit::{Booking, RateLimit, Slots};
 use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
+use redial_core::{Deadline, Span, Time};
 
 use super::servers::Shard;
 use crate::faults::{Capacity, Failing, Outages};
 use crate::random::below;
-use crate::scenario::{Answer, Discipline, HintGiven, Service};
+use crate::scenario::{Answer, Discipline, HintGiven, Service, Work};
 use crate::{Scenario, Stream};
 
 /// What happens to a request that has arrived.
@@ -21,7 +19,7 @@ pub(super) enum Reception {
     /// It gets no answer.
     Silence,
     /// It is served, and takes this long. Then it fails, if so.
-    Serve(Nanos, Option<Failing>),
+    Serve(Span, Option<Failing>),
     /// It is queued, or shares the servers.
     Wait(Option<Failing>),
 }
@@ -33,7 +31,7 @@ pub(super) struct ServiceState<'a> {
     pub(super) capacity: Capacity,
     /// How many servers of a shard may start work, until `servers_until`.
     pub(super) servers: u32,
-    pub(super) servers_until: Nanos,
+    pub(super) servers_until: Deadline,
     pub(super) shards: Vec<Shard>,
     /// How many requests of a shard can be queued, or share its servers.
     most_waiting: u64,
@@ -66,16 +64,11 @@ pub(super) struct Sender {
 #[derive(Clone, Copy, Debug, Default)]
 struct Banned {
     ignored: u32,
-    until: Nanos,
+    until: Time,
 }
 
 impl<'a> ServiceState<'a> {
-    pub(super) fn new(
-        scenario: &'a Scenario,
-        name: &str,
-        stream: Stream,
-        tracked: bool,
-    ) -> Option<Self> {
+    pub(super) fn new(scenario: &'a Scenario, name: &str, stream: Stream) -> Option<Self> {
         let service = scenario.service(name)?;
         let instances = scenario.clients.instances;
         let limits = service.limit.map_or(Vec::new(), |limit| {
@@ -86,19 +79,21 @@ impl<'a> ServiceState<'a> {
             (Discipline::ProcessorSharing, Some(servers)) => servers.0.into(),
             _ => 0,
         };
+        // Executions are tracked if work must not be done twice.
+        let is_tracked = scenario.clients.work == Work::Unsafe;
         let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.parts()));
         Some(Self {
             config: service,
             outages: Outages::new(scenario, name),
             capacity: Capacity::new(scenario, name),
             servers: 0,
-            servers_until: 0,
+            servers_until: Time::ZERO.into(),
             shards: (0..service.parts()).map(|_| Shard::default()).collect(),
             most_waiting: u64::from(service.queue) + sharing,
             simple: service.servers.is_none()
                 && service.calls.is_empty()
                 && service.lost_replies == 0.0
-                && !tracked,
+                && !is_tracked,
             open: service.limit.is_none()
                 && service.ban.is_none()
                 && service.hint == HintGiven::None
@@ -123,7 +118,7 @@ impl<'a> ServiceState<'a> {
 
     /// A request arrives. Every request that is served or queued must [`leave`](Self::leave).
     #[inline]
-    pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
+    pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Time) -> Reception {
         self.arrived += 1;
         if self.open && !from.recognised {
             return match self.outages.hit(shard, now, &mut self.stream) {
@@ -135,7 +130,7 @@ impl<'a> ServiceState<'a> {
     }
 
     #[inline(never)]
-    fn receive_checked(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
+    fn receive_checked(&mut self, shard: u32, from: Sender, now: Time) -> Reception {
         if let Some(slots) = &mut self.slots {
             slots.arrived(f64::from(u8::from(from.first)), now);
         }
@@ -161,7 +156,7 @@ impl<'a> ServiceState<'a> {
 
     /// The answer to a request that limits do not let in.
     #[inline]
-    fn refuse(&mut self, from: u32, now: Nanos) -> Option<Answer> {
+    fn refuse(&mut self, from: u32, now: Time) -> Option<Answer> {
         let limit = match self.limits.len() {
             0 => None,
             1 => self.limits.first(),
@@ -176,7 +171,7 @@ impl<'a> ServiceState<'a> {
 
     /// A request fails, at once or after its work.
     #[inline]
-    fn fail(&mut self, shard: u32, failing: Failing, now: Nanos) -> Reception {
+    fn fail(&mut self, shard: u32, failing: Failing, now: Time) -> Reception {
         if failing.cost > 0.0 {
             return self.take_in(shard, Some(failing), now);
         }
@@ -184,7 +179,7 @@ impl<'a> ServiceState<'a> {
     }
 
     /// A request is turned away at once, which still costs work.
-    fn reject(&mut self, shard: u32, answer: Answer, now: Nanos) -> Reception {
+    fn reject(&mut self, shard: u32, answer: Answer, now: Time) -> Reception {
         if self.config.reject_cost > 0.0 {
             if self.is_shared() {
                 self.progress(shard, now);
@@ -199,12 +194,12 @@ impl<'a> ServiceState<'a> {
 
     /// The outcome of a request that is not served, with a hint; `None` if there is no answer.
     #[inline(always)]
-    pub(super) fn answer(&mut self, answer: Answer, now: Nanos) -> Option<Outcome> {
+    pub(super) fn answer(&mut self, answer: Answer, now: Time) -> Option<Outcome> {
         let outcome = answer.outcome()?;
         Some(if self.config.hint == HintGiven::None { outcome } else { self.hint(outcome, now) })
     }
 
-    fn take_in(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Reception {
+    fn take_in(&mut self, shard: u32, failing: Option<Failing>, now: Time) -> Reception {
         let servers = self.servers(now);
         let is_shared = self.is_shared();
         let it = &mut self.shards[shard as usize];
@@ -255,19 +250,19 @@ impl<'a> ServiceState<'a> {
     }
 
     /// Adds a hint to an outcome.
-    fn hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
+    fn hint(&mut self, outcome: Outcome, now: Time) -> Outcome {
         if !HintGiven::applies_to(&outcome) {
             return outcome;
         }
         let hint = match self.config.hint {
             HintGiven::None => return outcome,
-            HintGiven::Fixed(after) => Hint::AtLeast(Duration::from_nanos(after)),
+            HintGiven::Fixed(after) => Hint::AtLeast(after.into()),
             HintGiven::Jittered { from, to } => {
-                Hint::AtLeast(Duration::from_nanos(self.stream.between(from, to)))
+                Hint::AtLeast(self.stream.span_between(from, to).into())
             }
             HintGiven::Slots => match self.slots.as_mut().map(|slots| slots.book(now)) {
-                Some(Refusal::Slot(after)) => Hint::Slot(Duration::from_nanos(after)),
-                Some(Refusal::Full(after)) => Hint::AtLeast(Duration::from_nanos(after)),
+                Some(Booking::Slot(after)) => Hint::Slot(after.into()),
+                Some(Booking::Full(after)) => Hint::AtLeast(after.into()),
                 None => return outcome,
             },
         };
@@ -275,7 +270,7 @@ impl<'a> ServiceState<'a> {
     }
 
     /// Whether the instance is banned, counting this request.
-    fn is_banned(&mut self, from: &Sender, now: Nanos) -> bool {
+    fn is_banned(&mut self, from: &Sender, now: Time) -> bool {
         let (Some(ban), Some(it)) = (self.config.ban, self.banned.get_mut(from.instance as usize))
         else {
             return false;

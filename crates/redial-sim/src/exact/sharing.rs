@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Span, Time};
 
 /// In place of a request: the work of a rejection.
 const REJECTION: u32 = u32::MAX;
@@ -17,7 +17,7 @@ pub(super) struct Sharing {
     /// What each request has got since the servers were last idle, in nanoseconds.
     attained: f64,
     /// Until when that is counted.
-    until: Nanos,
+    until: Time,
     /// How many servers there are since then.
     servers: u32,
     pub(super) requests: u32,
@@ -25,28 +25,28 @@ pub(super) struct Sharing {
     /// When `attained` ends each request, as the bits of a number that is not negative. Dropped requests stay until
     /// then.
     ends: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The time of the event that is due; other events are stale.
-    timer: Nanos,
+    /// The time of the event that is due, if any; other events are stale.
+    timer: Deadline,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
         Self {
             attained: 0.0,
-            until: 0,
+            until: Time::ZERO,
             servers: 0,
             requests: 0,
             rejections: 0,
             ends: BinaryHeap::new(),
-            timer: NEVER,
+            timer: Deadline::NONE,
         }
     }
 }
 
 impl Sharing {
     /// Counts the work until now. From now on there are this many servers.
-    pub(super) fn progress(&mut self, servers: u32, now: Nanos) {
-        let elapsed = (now - self.until) as f64;
+    pub(super) fn progress(&mut self, servers: u32, now: Time) {
+        let elapsed = (now - self.until).as_nanos_f64();
         self.attained += elapsed * f64::from(self.servers) / self.sharers();
         (self.until, self.servers) = (now, servers);
     }
@@ -57,15 +57,15 @@ impl Sharing {
     }
 
     /// A request that was [counted](Self::requests) gets this much work.
-    pub(super) fn add(&mut self, request: u32, work: Nanos) {
+    pub(super) fn add(&mut self, request: u32, work: Span) {
         if self.ends.is_empty() {
             self.attained = 0.0;
         }
-        let end = self.attained + work as f64;
+        let end = self.attained + work.as_nanos_f64();
         self.ends.push(Reverse((end.to_bits(), request)));
     }
 
-    pub(super) fn add_rejection(&mut self, work: Nanos) {
+    pub(super) fn add_rejection(&mut self, work: Span) {
         self.rejections += 1;
         self.add(REJECTION, work);
     }
@@ -88,13 +88,15 @@ impl Sharing {
 
     /// When to [progress](Self::progress) next, unless an event is due by then: at the next end, or when the number
     /// of servers changes.
-    pub(super) fn set_timer(&mut self, change: Nanos) -> Option<Nanos> {
+    pub(super) fn set_timer(&mut self, change: Deadline) -> Option<Time> {
         let Reverse((end, _)) = self.ends.peek().copied()?;
-        let at = change.min(self.until.saturating_add(self.time_until(end).round() as Nanos));
-        (at < self.timer).then(|| {
-            self.timer = at;
-            at
-        })
+        let next = self.until + Span::from_nanos_f64(self.time_until(end).round());
+        let at = change.min(next.into());
+        if at >= self.timer {
+            return None;
+        }
+        self.timer = at;
+        at.time()
     }
 
     /// How long it takes until this end, in nanoseconds, unless something changes.
@@ -108,10 +110,10 @@ impl Sharing {
     }
 
     /// Whether the event that is due happens now. Then none is due any more.
-    pub(super) fn take_timer(&mut self, now: Nanos) -> bool {
-        let is_due = self.timer == now;
+    pub(super) fn take_timer(&mut self, now: Time) -> bool {
+        let is_due = self.timer == now.into();
         if is_due {
-            self.timer = NEVER;
+            self.timer = Deadline::NONE;
         }
         is_due
     }

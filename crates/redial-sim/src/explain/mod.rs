@@ -15,7 +15,7 @@ pub use steps::{Ruling, Step};
 pub use waits::{Cap, RetryWait};
 
 use redial_core::decide::Safety;
-use redial_core::{Nanos, Policy, WorstCase};
+use redial_core::{Policy, Span, WorstCase};
 use serde::Serialize;
 
 use crate::Stream;
@@ -32,7 +32,7 @@ pub struct Question {
     /// The seed of the waits. Guards that draw have a fixed seed of their own.
     pub seed: u64,
     /// How long an attempt takes, unless it times out.
-    pub latency: Nanos,
+    pub latency: Span,
     /// The safety of the calls.
     pub safety: Safety,
 }
@@ -40,7 +40,7 @@ pub struct Question {
 impl Default for Question {
     fn default() -> Self {
         let (script, safety) = (Script::default(), Safety::Idempotent);
-        Self { script, runs: 10, seed: 0, latency: 0, safety }
+        Self { script, runs: 10, seed: 0, latency: Span::ZERO, safety }
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Explanation {
     pub cap: Cap,
     /// The waits of single calls without hints. The n-th call of the script draws the waits of the n-th run.
     #[serde(serialize_with = "ms::lists")]
-    pub runs: Vec<Vec<Nanos>>,
+    pub runs: Vec<Vec<Span>>,
     /// The most that one call can cost.
     #[serde(with = "ms::WorstCaseMs")]
     pub worst_case: WorstCase,

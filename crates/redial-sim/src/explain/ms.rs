@@ -1,34 +1,31 @@
-//! Serialises nanoseconds as milliseconds, and [`NEVER`] as `null`.
+//! Serialises lengths of time as milliseconds, and `None` as `null`.
 
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, WorstCase, nanos_or_never};
+use redial_core::{Span, WorstCase};
 use serde::{Serialize, Serializer};
 
-struct Ms(Nanos);
+struct Ms(Span);
 
 impl Serialize for Ms {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            NEVER => to.serialize_none(),
-            nanos => to.serialize_f64(nanos as f64 / 1e6),
-        }
+        to.serialize_f64(self.0.as_millis_f64())
     }
 }
 
-pub(super) fn one<S: Serializer>(nanos: &Nanos, to: S) -> Result<S::Ok, S::Error> {
-    Ms(*nanos).serialize(to)
+pub(super) fn one<S: Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
+    Ms(*span).serialize(to)
 }
 
-pub(super) fn maybe<S: Serializer>(nanos: &Option<Nanos>, to: S) -> Result<S::Ok, S::Error> {
-    nanos.map(Ms).serialize(to)
+pub(super) fn maybe<S: Serializer>(span: &Option<Span>, to: S) -> Result<S::Ok, S::Error> {
+    span.map(Ms).serialize(to)
 }
 
 fn limit<S: Serializer>(limit: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    Ms(nanos_or_never(*limit)).serialize(to)
+    maybe(&limit.map(Span::from), to)
 }
 
-pub(super) fn lists<S: Serializer>(lists: &[Vec<Nanos>], to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn lists<S: Serializer>(lists: &[Vec<Span>], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(lists.iter().map(|list| list.iter().copied().map(Ms).collect::<Vec<_>>()))
 }
 

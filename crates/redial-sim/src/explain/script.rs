@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
+use redial_core::Span;
 use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, RetryOn};
 use redial_core::schedule::Hint;
-use redial_core::{Nanos, parse_duration};
 
 /// The outcomes of some calls: outcomes are separated by `,` and calls by `;`. The last outcome of a call repeats.
 ///
@@ -123,18 +122,20 @@ fn outcome(name: &str, hinted: bool) -> Option<Outcome> {
 
 fn hint(text: &str) -> Option<Hint> {
     let (kind, after) = text.split_once('=')?;
-    let duration = || parse_duration(after).ok();
+    let span = || after.parse::<Span>().ok();
     Some(match kind.trim() {
-        "retry-after" => Hint::AtLeast(Duration::from_nanos(seconds(after).or_else(duration)?)),
-        "slot" => Hint::Slot(Duration::from_nanos(duration()?)),
-        "pushback" => Hint::Pushback(Duration::from_nanos(duration()?)),
+        "retry-after" => Hint::AtLeast(seconds(after).or_else(span)?.into()),
+        "slot" => Hint::Slot(span()?.into()),
+        "pushback" => Hint::Pushback(span()?.into()),
         _ => return None,
     })
 }
 
-/// A number of seconds, as in the header.
-fn seconds(text: &str) -> Option<Nanos> {
-    text.trim().parse::<u64>().ok()?.checked_mul(1_000_000_000)
+/// A number of seconds, as in the header: only digits (RFC 9110, 10.2.3).
+fn seconds(text: &str) -> Option<Span> {
+    let text = text.trim();
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(1_000_000_000).map(Span::from_nanos)
 }
 
 fn classes() -> impl Iterator<Item = Class> {

@@ -1,5 +1,6 @@
 //! Runs the calls of a script through the engine: admit, send, settle, repeat.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Waker;
 
@@ -7,7 +8,7 @@ use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::HintRule;
 use redial_core::{
-    Call, Context, Event, NEVER, Nanos, Observer, Policy, Request, Stop, Turn, Verdict,
+    Call, Context, Deadline, Event, Observer, Policy, Request, Span, Stop, Time, Turn, Verdict,
 };
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ pub struct Step {
     /// How many retries the budget would grant after it; `None` when there is no budget.
     pub budget: Option<u64>,
     /// The time since its call began.
-    pub elapsed: Nanos,
+    pub elapsed: Span,
 }
 
 /// The verdict on an attempt.
@@ -38,7 +39,7 @@ pub enum Ruling {
     /// The call succeeded.
     Done,
     /// Another attempt follows after this wait, for this reason.
-    Wait(Nanos, String),
+    Wait(Span, String),
     /// The call is over.
     Stop(Stop),
 }
@@ -63,7 +64,7 @@ impl Ruling {
     }
 
     /// The wait before the next attempt, if there is one.
-    pub fn delay(&self) -> Option<Nanos> {
+    pub fn delay(&self) -> Option<Span> {
         match self {
             Self::Wait(delay, _) => Some(*delay),
             Self::Done | Self::Stop(_) => None,
@@ -78,10 +79,11 @@ const MOST_ATTEMPTS: u32 = 1_000;
 pub(super) fn run(policy: &Policy, question: &Question) -> Vec<Step> {
     let guards = Guards::new(policy, 1, 0);
     let (safety, probe) = (question.safety, Probe::default());
-    let request = Request { safety, key: 1, park: u32::MAX, ..Request::default() };
+    let key = NonZeroU64::new(1);
+    let request = Request { safety, key, park: u32::MAX, ..Request::default() };
     let cx = Context { policy, guards: &guards, observer: Some(&probe), request };
     let (latency, steps) = (question.latency, Vec::new());
-    let mut simulation = Simulation { cx, probe: &probe, latency, now: 0, steps };
+    let mut simulation = Simulation { cx, probe: &probe, latency, now: Time::ZERO, steps };
     for (number, answers) in (1..).zip(&question.script.calls) {
         simulation.call(number, answers, seed_of(question.seed, number));
     }
@@ -103,15 +105,15 @@ impl Observer for Probe {
 struct Simulation<'a> {
     cx: Context<'a>,
     probe: &'a Probe,
-    latency: Nanos,
-    now: Nanos,
+    latency: Span,
+    now: Time,
     steps: Vec<Step>,
 }
 
 impl Simulation<'_> {
     fn call(&mut self, number: u32, answers: &[Answer], seed: u64) {
         let (started, cx) = (self.now, self.cx);
-        let mut call = Call::new(cx.policy, started, NEVER);
+        let mut call = Call::new(cx.policy, started, Deadline::NONE);
         let answers = answers.iter().chain(answers.last().into_iter().cycle());
         for (attempt, answer) in (1..).zip(answers) {
             if call.is_over() {
@@ -125,7 +127,7 @@ impl Simulation<'_> {
             };
             let budget = cx.guards.balance(self.now);
             let elapsed = self.now - started;
-            self.now += ruling.delay().unwrap_or(0);
+            self.now += ruling.delay().unwrap_or_default();
             self.steps.push(Step { call: number, attempt, outcome, ruling, budget, elapsed });
         }
     }
@@ -151,10 +153,14 @@ impl Simulation<'_> {
     }
 
     /// A parked call waits for its turn. No other call is made meanwhile, so it is a probe, or there is none.
-    fn turn(&mut self, call: &mut Call, mut until: Nanos, why: &str) -> Ruling {
+    fn turn(&mut self, call: &mut Call, mut until: Time, why: &str) -> Ruling {
         loop {
             match call.unpark(&self.cx, Waker::noop(), until) {
-                Turn::Wait(later) => until = later,
+                Turn::Wait(later) => {
+                    until = later
+                        .time()
+                        .unwrap_or_else(|| unreachable!("a call without a deadline does not park"));
+                }
                 Turn::Go => {
                     let is_probe = self.probe.0.load(Relaxed);
                     let released = if is_probe { "a probe" } else { "a later success" };
@@ -173,18 +179,20 @@ impl Simulation<'_> {
 
     /// Advances the time by that of an attempt. An attempt that exceeds its timeout is cut off there, with that as
     /// its outcome.
-    fn send(&mut self, answer: &Answer, expires: Nanos) -> (Outcome, String) {
-        let answered = self.now.saturating_add(self.latency);
-        if answer.times_out && expires != NEVER {
-            self.now = expires;
-        } else if answered > expires {
-            self.now = expires;
-            let text = format!("timeout instead of {}", answer.text);
-            return (Failure::new(Class::Timeout).into(), text);
-        } else {
+    fn send(&mut self, answer: &Answer, expires: Deadline) -> (Outcome, String) {
+        let answered = self.now + self.latency;
+        let Some(expires) =
+            expires.time().filter(|expires| answer.times_out || answered > *expires)
+        else {
             self.now = answered;
+            return (answer.outcome, answer.text.clone());
+        };
+        self.now = expires;
+        if answer.times_out {
+            return (answer.outcome, answer.text.clone());
         }
-        (answer.outcome, answer.text.clone())
+        let text = format!("timeout instead of {}", answer.text);
+        (Failure::new(Class::Timeout).into(), text)
     }
 
     fn ruling(&self, verdict: Verdict, outcome: &Outcome) -> Ruling {
@@ -219,10 +227,10 @@ struct Row {
     verdict: &'static str,
     reason: String,
     #[serde(serialize_with = "ms::maybe")]
-    delay_ms: Option<Nanos>,
+    delay_ms: Option<Span>,
     budget: Option<u64>,
     #[serde(serialize_with = "ms::one")]
-    elapsed_ms: Nanos,
+    elapsed_ms: Span,
 }
 
 impl From<Step> for Row {

@@ -2,7 +2,7 @@
 //! middle, and decorrelated jitter has no simple distribution. So the production backoff is sampled ten thousand
 //! times.
 
-use redial_core::{Nanos, Policy};
+use redial_core::{Policy, Span};
 use serde::Serialize;
 
 use super::{ms, seed_of};
@@ -14,16 +14,16 @@ pub struct RetryWait {
     pub retry: u32,
     /// The longest possible wait.
     #[serde(rename = "ceiling_ms", serialize_with = "ms::one")]
-    pub ceiling: Nanos,
+    pub ceiling: Span,
     /// The mean.
     #[serde(rename = "mean_ms", serialize_with = "ms::one")]
-    pub mean: Nanos,
+    pub mean: Span,
     /// The 5th percentile.
     #[serde(rename = "p5_ms", serialize_with = "ms::one")]
-    pub p5: Nanos,
+    pub p5: Span,
     /// The 95th percentile.
     #[serde(rename = "p95_ms", serialize_with = "ms::one")]
-    pub p95: Nanos,
+    pub p95: Span,
     /// Whether the ceiling is the cap.
     pub capped: bool,
 }
@@ -33,7 +33,7 @@ pub struct RetryWait {
 pub struct Cap {
     /// Its length.
     #[serde(rename = "ms", serialize_with = "ms::one")]
-    pub wait: Nanos,
+    pub wait: Span,
     /// The first retry whose ceiling is the cap; `None` when the attempts end before.
     pub retry: Option<u32>,
 }
@@ -45,15 +45,15 @@ const ROWS: u32 = 20;
 
 pub(super) fn measure(policy: &Policy, seed: u64) -> Vec<RetryWait> {
     let samples: Vec<_> = (1..=SAMPLES).map(|call| run(policy, seed_of(seed, call))).collect();
-    let row = |(retry, ceiling): (u32, Nanos)| {
+    let row = |(retry, ceiling): (u32, Span)| {
         let mut waits: Vec<_> = samples.iter().map(|run| run[retry as usize - 1]).collect();
         waits.sort_unstable();
-        let sum: u128 = waits.iter().copied().map(u128::from).sum();
+        let sum: u128 = waits.iter().map(|wait| u128::from(wait.as_nanos())).sum();
         let twentieth = waits.len() / 20;
         RetryWait {
             retry,
             ceiling,
-            mean: (sum / waits.len() as u128) as Nanos,
+            mean: Span::from_nanos((sum / waits.len() as u128) as u64),
             p5: waits[twentieth - 1],
             p95: waits[waits.len() - twentieth],
             capped: ceiling == policy.backoff().cap(),
@@ -69,8 +69,8 @@ pub(super) fn cap(policy: &Policy) -> Cap {
 }
 
 /// The waits of one call.
-pub(super) fn run(policy: &Policy, seed: u64) -> Vec<Nanos> {
-    let waits = (1..policy.attempts()).take(ROWS as usize).scan(0, |previous, retry| {
+pub(super) fn run(policy: &Policy, seed: u64) -> Vec<Span> {
+    let waits = (1..policy.attempts()).take(ROWS as usize).scan(Span::ZERO, |previous, retry| {
         *previous = policy.backoff().delay(retry, *previous, seed);
         Some(*previous)
     });
@@ -78,8 +78,8 @@ pub(super) fn run(policy: &Policy, seed: u64) -> Vec<Nanos> {
 }
 
 /// The retries with their longest waits.
-fn ceilings(policy: &Policy) -> impl Iterator<Item = (u32, Nanos)> {
-    (1..policy.attempts()).scan(0, |previous, retry| {
+fn ceilings(policy: &Policy) -> impl Iterator<Item = (u32, Span)> {
+    (1..policy.attempts()).scan(Span::ZERO, |previous, retry| {
         *previous = policy.backoff().longest(retry, *previous);
         Some((retry, *previous))
     })

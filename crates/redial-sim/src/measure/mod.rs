@@ -4,13 +4,16 @@
 //! from it in one place, so that two engines, or a simulation and a measurement, can be compared. A [`Summary`]
 //! combines many runs.
 
+mod engine;
+mod metric;
 mod outcomes;
 mod recorder;
 mod summary;
 
+pub use engine::Engine;
+pub use metric::Metric;
 pub use outcomes::{AtRisk, Outcomes, Usual};
 pub use recorder::Recorder;
-pub(crate) use recorder::STEPS;
 pub use summary::{Share, Spread, Summary};
 
 /// The figures of one run.

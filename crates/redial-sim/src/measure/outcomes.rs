@@ -1,16 +1,16 @@
 //! How calls ended, by when they began, and what follows from it: when a run recovered, whether it collapsed, and how
 //! many of the calls that were at risk failed.
 
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use crate::Scenario;
 use crate::scenario::Arrivals;
 
 /// Success is evaluated over stretches in which about this many calls begin, and that are at least this long.
 const CALLS_PER_STRETCH: f64 = 50.0;
-const SHORTEST_STRETCH: Nanos = 100_000_000;
+const SHORTEST_STRETCH: Span = Span::from_millis(100);
 /// The grid on which calls at risk are counted.
-const STARTS_PER_STRETCH: Nanos = 16;
+const STARTS_PER_STRETCH: u64 = 16;
 /// The share of the usual success from which on calls count as recovered.
 const RECOVERED: f64 = 0.95;
 /// A stretch may be worse than usual by this many standard deviations.
@@ -48,13 +48,13 @@ pub struct AtRisk {
 /// How calls ended, by when they began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
-    stretch: Nanos,
+    stretch: Span,
     stretches_per_nano: f64,
     stretches: Vec<Stretch>,
     starts: Starts,
-    duration: Nanos,
+    duration: Span,
     /// From the start of the first fault to the end of the last.
-    faults: Option<(Nanos, Nanos)>,
+    faults: Option<(Time, Time)>,
     /// Whether calls begin throughout the run.
     continues: bool,
     closed: bool,
@@ -84,9 +84,9 @@ struct Stretch {
 /// Calls by when they began, on a finer grid than that of the stretches. A fault starts at one of its lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Starts {
-    length: Nanos,
+    length: Span,
     /// How much the grid is shifted.
-    offset: Nanos,
+    offset: Span,
     per_nano: f64,
     all: Vec<Start>,
 }
@@ -98,48 +98,60 @@ struct Start {
 }
 
 impl Starts {
-    fn new(stretch: Nanos, fault: Nanos) -> Self {
-        let length = (stretch / STARTS_PER_STRETCH).max(1);
-        let offset = length - fault % length;
-        Self { length, offset, per_nano: 1.0 / length as f64, all: Vec::new() }
+    fn new(stretch: Span, fault: Time) -> Self {
+        let length = (stretch / STARTS_PER_STRETCH).max(Span::from_nanos(1));
+        let offset = length - fault.since_zero() % length;
+        Self { length, offset, per_nano: 1.0 / length.as_nanos_f64(), all: Vec::new() }
+    }
+
+    /// How far into the grid this time is.
+    #[inline]
+    fn place(&self, at: Time) -> Span {
+        at.since_zero() + self.offset
     }
 
     #[inline]
-    fn at(&mut self, started: Nanos) -> &mut Start {
-        let index = ((started + self.offset) as f64 * self.per_nano) as usize;
+    fn at(&mut self, started: Time) -> &mut Start {
+        let index = (self.place(started).as_nanos_f64() * self.per_nano) as usize;
         if index >= self.all.len() {
             self.all.resize(index + 1, Start::default());
         }
         &mut self.all[index]
     }
 
-    fn between(&self, start: Nanos, end: Nanos) -> &[Start] {
-        let Some(length) = std::num::NonZeroU64::new(self.length) else { return &[] };
-        let first = ((start + self.offset).div_ceil(length.get()) as usize).min(self.all.len());
-        let last = ((end + self.offset) / length) as usize;
+    fn between(&self, start: Time, end: Time) -> &[Start] {
+        let length = self.length;
+        if length.is_zero() {
+            return &[];
+        }
+        let first = (self.place(start).round_up(length) / length) as usize;
+        let first = first.min(self.all.len());
+        let last = (self.place(end) / length) as usize;
         &self.all[first..last.clamp((first + 1).min(self.all.len()), self.all.len())]
     }
 
     /// The end of the last part with calls that failed.
-    fn last_failure(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+    fn last_failure(&self, start: Time, end: Time) -> Option<Time> {
         let part = self.between(start, end);
-        let last = part.iter().rposition(|it| it.succeeded < it.calls)? as Nanos;
-        Some(((start + self.offset).div_ceil(self.length) + last + 1) * self.length - self.offset)
+        let last = part.iter().rposition(|it| it.succeeded < it.calls)? as u64;
+        let first = self.place(start).round_up(self.length);
+        Some(Time::at(first + (last + 1) * self.length - self.offset))
     }
 }
 
 impl Outcomes {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let rate = scenario.rate();
-        let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate) as Nanos;
-        let stretch = calls.max(SHORTEST_STRETCH).min(scenario.duration);
+        let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate);
+        let stretch = Span::from_nanos_f64(calls).max(SHORTEST_STRETCH).min(scenario.duration);
+        let faults = scenario.fault_span();
         Self {
             stretch,
-            stretches_per_nano: 1.0 / stretch as f64,
+            stretches_per_nano: 1.0 / stretch.as_nanos_f64(),
             stretches: Vec::new(),
-            starts: Starts::new(stretch, scenario.fault_span().map_or(0, |(start, _)| start)),
+            starts: Starts::new(stretch, faults.unwrap_or_default().0),
             duration: scenario.duration,
-            faults: scenario.fault_span(),
+            faults,
             continues: rate.is_some(),
             closed: matches!(scenario.clients.arrivals, Arrivals::Closed { .. }),
             open: 0,
@@ -156,9 +168,14 @@ impl Outcomes {
         Self { scale, ..self }
     }
 
+    /// The end of the run.
+    fn end(&self) -> Time {
+        Time::at(self.duration)
+    }
+
     #[inline]
-    fn at(&mut self, started: Nanos) -> &mut Stretch {
-        let index = (started as f64 * self.stretches_per_nano) as usize;
+    fn at(&mut self, started: Time) -> &mut Stretch {
+        let index = (started.since_zero().as_nanos_f64() * self.stretches_per_nano) as usize;
         if index >= self.stretches.len() {
             self.stretches.resize(index + 1, Stretch::default());
         }
@@ -166,7 +183,7 @@ impl Outcomes {
     }
 
     #[inline]
-    pub(super) fn began(&mut self, now: Nanos, n: u64) {
+    pub(super) fn began(&mut self, now: Time, n: u64) {
         self.at(now).calls += n;
         self.starts.at(now).calls += n;
         self.open += n;
@@ -174,13 +191,13 @@ impl Outcomes {
     }
 
     #[inline]
-    pub(super) fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
+    pub(super) fn ended(&mut self, started: Time, now: Time, succeeded: bool, n: u64) {
         self.open = self.open.saturating_sub(n);
         if !succeeded {
             self.failed += n;
-            self.failing_ms += now.saturating_sub(started) as f64 / 1e6 * n as f64;
+            self.failing_ms += (now - started).as_millis_f64() * n as f64;
         }
-        let in_time = now < self.duration;
+        let in_time = now < self.end();
         let good = if succeeded { n } else { 0 };
         self.starts.at(started).succeeded += good;
         let began = self.at(started);
@@ -204,13 +221,13 @@ impl Outcomes {
 
     /// The calls that began from `start` until before `end`. A part of the grid that is only partly in that time is left
     /// out: calls before a trouble would dilute its loss.
-    pub fn at_risk(&self, start: Nanos, end: Nanos) -> AtRisk {
-        let end = end.min(self.duration).max(start);
+    pub fn at_risk(&self, start: Time, end: Time) -> AtRisk {
+        let end = end.min(self.end()).max(start);
         let part = self.starts.between(start, end);
         AtRisk {
             calls: part.iter().map(|it| it.calls).sum::<u64>() * u64::from(self.scale),
             succeeded: part.iter().map(|it| it.succeeded).sum::<u64>() * u64::from(self.scale),
-            seconds: (end - start) as f64 / 1e9,
+            seconds: (end - start).as_secs_f64(),
         }
     }
 
@@ -226,8 +243,8 @@ impl Outcomes {
 
     /// The share of the calls begun since the first fault that did not succeed.
     pub(super) fn lost_since_fault(&self) -> f64 {
-        let first = self.faults.map_or(0, |(start, _)| start / self.stretch) as usize;
-        let since = &self.stretches[first.min(self.stretches.len())..];
+        let first = self.faults.map_or(0, |(start, _)| start.since_zero() / self.stretch);
+        let since = &self.stretches[(first as usize).min(self.stretches.len())..];
         let calls: u64 = since.iter().map(|it| it.calls).sum();
         let succeeded: u64 = since.iter().map(|it| it.succeeded).sum();
         if calls == 0 { 0.0 } else { 1.0 - succeeded as f64 / calls as f64 }
@@ -235,26 +252,27 @@ impl Outcomes {
 
     /// When the trouble was over: the end of the faults, or the start of the last call that failed because of them;
     /// `None` if it was not over by the end.
-    pub fn trouble_end(&self, usual: &Usual) -> Option<Nanos> {
+    pub fn trouble_end(&self, usual: &Usual) -> Option<Time> {
         let (_, end) = self.faults?;
         self.recovery(usual).0?;
         let bad = self.known().iter().rposition(|it| self.is_bad(it, usual));
         let failed = bad.and_then(|last| {
-            let start = last as Nanos * self.stretch;
+            let start = Time::at(last as u64 * self.stretch);
             self.starts.last_failure(start, start + self.stretch)
         });
-        Some(failed.unwrap_or(0).max(end))
+        Some(failed.unwrap_or_default().max(end))
     }
 
     /// How long the recovery took, and whether the run collapsed.
     pub(super) fn recovery(&self, usual: &Usual) -> (Option<f64>, bool) {
-        let (start, end) = self.faults.unwrap_or((0, 0));
-        if !self.continues || end >= self.duration {
+        let (start, end) = self.faults.unwrap_or_default();
+        if !self.continues || end >= self.end() {
             return (None, false);
         }
         let known = self.known();
-        let (first, after) = ((start / self.stretch) as usize, end.div_ceil(self.stretch) as usize);
-        if known.len() <= after && self.duration - end > self.duration / 10 {
+        let first = (start.since_zero() / self.stretch) as usize;
+        let after = (end.since_zero().round_up(self.stretch) / self.stretch) as usize;
+        if known.len() <= after && self.end() - end > self.duration / 10 {
             return (None, true);
         }
         let tail = &known[after.max(known.len() - known.len().div_ceil(10)).min(known.len())..];
@@ -264,10 +282,10 @@ impl Outcomes {
         }
         let bad = known.iter().rposition(|it| self.is_bad(it, usual));
         let Some(last) = bad.filter(|last| *last >= first) else { return (Some(0.0), collapsed) };
-        let again = (last as Nanos + 1) * self.stretch;
+        let again = Time::at((last as u64 + 1) * self.stretch);
         // One good stretch at the end is not a recovery.
         let settled = known.len() - last > (known.len() - after.min(known.len())).div_ceil(10);
-        let taken = again.saturating_sub(end) as f64 / 1e6;
+        let taken = (again - end).as_millis_f64();
         ((settled && !collapsed).then_some(taken), collapsed)
     }
 
@@ -283,7 +301,7 @@ impl Outcomes {
     }
 
     fn seconds(&self, stretches: usize) -> f64 {
-        stretches as f64 * self.stretch as f64 / 1e9
+        stretches as f64 * self.stretch.as_nanos_f64() / 1e9
     }
 
     /// The usual number of counted calls that succeed in a second.

@@ -1,11 +1,9 @@
 use hdrhistogram::Histogram;
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 
 use super::{Outcomes, Run, Series, Usual};
 use crate::Scenario;
-
-/// A window slides by a fiftieth of its length.
-pub(crate) const STEPS: u64 = 50;
+use crate::scenario::STEPS;
 
 /// Records the events of a run. Times must not decrease, except between attempts by less than a window. `n` equal
 /// events are recorded with one call.
@@ -24,9 +22,9 @@ pub struct Recorder {
     waits: (f64, f64, f64),
     waiting: u64,
     waiting_max: u64,
-    retried: Option<(Nanos, Nanos)>,
-    last_end: Nanos,
-    window: Nanos,
+    retried: Option<(Time, Time)>,
+    last_end: Time,
+    window: Span,
     rate: Option<f64>,
     /// Callers that begin at once, and how many of their first attempts have not arrived.
     callers: u64,
@@ -49,24 +47,24 @@ struct Step {
 /// Maps times to steps. Consecutive times are nearly always in the same step, and then nothing is divided.
 #[derive(Debug)]
 struct Clock {
-    length: Nanos,
-    from: Nanos,
+    length: Span,
+    from: Time,
     index: usize,
 }
 
 impl Clock {
     #[inline]
-    fn index(&mut self, now: Nanos) -> usize {
-        if now.wrapping_sub(self.from) >= self.length {
+    fn index(&mut self, now: Time) -> usize {
+        if now.checked_since(self.from).is_none_or(|since| since >= self.length) {
             self.set(now);
         }
         self.index
     }
 
     #[cold]
-    fn set(&mut self, now: Nanos) {
-        self.index = (now / self.length) as usize;
-        self.from = self.index as Nanos * self.length;
+    fn set(&mut self, now: Time) {
+        let index = now.since_zero() / self.length;
+        (self.index, self.from) = (index as usize, Time::at(index * self.length));
     }
 }
 
@@ -76,9 +74,9 @@ impl Recorder {
         let rate = scenario.rate();
         let at_once = scenario.clients.arrivals.callers().filter(|_| rate.is_none());
         let callers = at_once.map_or(0, u64::from);
-        let length = (scenario.window / STEPS).max(1);
+        let length = scenario.step();
         Self {
-            clock: Clock { length, from: 0, index: 0 },
+            clock: Clock { length, from: Time::ZERO, index: 0 },
             steps: vec![Step::default(); (scenario.duration / length) as usize + 1],
             outcomes: Outcomes::new(scenario),
             // Three digits of any value from a microsecond to three weeks; it grows as needed.
@@ -92,7 +90,7 @@ impl Recorder {
             waiting: 0,
             waiting_max: 0,
             retried: None,
-            last_end: 0,
+            last_end: Time::ZERO,
             window: scenario.window,
             rate,
             callers,
@@ -101,7 +99,7 @@ impl Recorder {
     }
 
     #[inline(always)]
-    fn step(&mut self, now: Nanos) -> &mut Step {
+    fn step(&mut self, now: Time) -> &mut Step {
         let index = self.clock.index(now);
         if index >= self.steps.len() {
             self.lengthen(index);
@@ -116,7 +114,7 @@ impl Recorder {
 
     /// Calls began.
     #[inline]
-    pub fn calls(&mut self, now: Nanos, n: u64) {
+    pub fn calls(&mut self, now: Time, n: u64) {
         self.calls += n;
         self.step(now).calls += n;
         self.outcomes.began(now, n);
@@ -124,7 +122,7 @@ impl Recorder {
 
     /// Attempts with this number arrived at the backend.
     #[inline]
-    pub fn attempts(&mut self, now: Nanos, number: u32, n: u64) {
+    pub fn attempts(&mut self, now: Time, number: u32, n: u64) {
         self.attempts += n;
         if number == 1 {
             let opening = n.min(self.to_open);
@@ -141,20 +139,20 @@ impl Recorder {
 
     /// The backend has served attempts, with or without a waiting caller.
     #[inline]
-    pub fn served(&mut self, now: Nanos, n: u64) {
+    pub fn served(&mut self, now: Time, n: u64) {
         self.step(now).served += n;
     }
 
     /// Calls are over.
     #[inline]
-    pub fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
+    pub fn ended(&mut self, started: Time, now: Time, succeeded: bool, n: u64) {
         self.last_end = self.last_end.max(now);
         self.outcomes.ended(started, now, succeeded, n);
         if succeeded {
             self.succeeded += n;
             self.step(now).succeeded += n;
             // In microseconds. A histogram that may grow accepts any value.
-            let _ = self.latency.record_n((now - started) / 1_000, n);
+            let _ = self.latency.record_n((now - started).as_micros(), n);
         } else {
             self.failed += n;
             self.step(now).failed += n;
@@ -163,8 +161,8 @@ impl Recorder {
 
     /// Calls start to wait this long for a retry.
     #[inline]
-    pub fn waits(&mut self, delay: Nanos, n: u64) {
-        let (delay, count) = (delay as f64 / 1e6, n as f64);
+    pub fn waits(&mut self, delay: Span, n: u64) {
+        let (delay, count) = (delay.as_millis_f64(), n as f64);
         self.waits.0 += count;
         self.waits.1 += delay * count;
         self.waits.2 += delay * delay * count;
@@ -199,7 +197,8 @@ impl Recorder {
         self.steps.truncate(used);
         let calls = self.calls.max(1) as f64;
         // With few calls a second, a window holds one or none.
-        let usual = self.rate.map_or(self.callers as f64, |rate| rate * self.window as f64 / 1e9);
+        let window = self.window.as_nanos_f64();
+        let usual = self.rate.map_or(self.callers as f64, |rate| rate * window / 1e9);
         let usual = usual.max(1.0);
         let percentile = |share: f64| self.latency.value_at_quantile(share) as f64 / 1e3;
         let (count, sum, squares) = self.waits;
@@ -217,13 +216,13 @@ impl Recorder {
             p99_ms: percentile(0.99),
             duplicates: self.duplicates,
             collapsed: false,
-            completion_ms: self.last_end as f64 / 1e6,
+            completion_ms: self.last_end.since_zero().as_millis_f64(),
             delay_sd_ms: variance.max(0.0).sqrt(),
             waiting_max: self.waiting_max,
             healthy_lost: None,
             own_success: None,
             retries: self.steps.iter().map(|step| step.retries).sum(),
-            smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first) as f64 / 1e6),
+            smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first).as_millis_f64()),
             series: self.series(),
             outcomes: self.outcomes,
             events,
@@ -250,7 +249,7 @@ impl Recorder {
             windows.clone().map(|steps| steps.iter().map(of).sum::<u64>() as f64).collect()
         };
         Series {
-            window_ms: (self.clock.length * STEPS) as f64 / 1e6,
+            window_ms: (self.clock.length * STEPS).as_millis_f64(),
             calls: row(|step| step.calls),
             attempts: row(|step| step.firsts + step.retries),
             retries: row(|step| step.retries),

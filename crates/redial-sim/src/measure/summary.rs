@@ -1,13 +1,12 @@
-use super::{Run, Series};
-use crate::simulate::Engine;
+use super::{Engine, Metric, Run, Series};
 
 /// The figures of many runs of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// How many runs there were.
     pub runs: u32,
-    /// The figures of a run by name, with their spread over the runs; `None` when no run has it.
-    pub values: Vec<(&'static str, Option<Spread>)>,
+    /// The spread of every metric over the runs, by its number; `None` when no run has it.
+    pub(crate) values: [Option<Spread>; Metric::ALL.len()],
     /// In how many runs calls succeeded again after the faults. The mean of `recover_ms` covers these.
     pub recovered: u32,
     /// The share of runs in which most calls failed at the end.
@@ -73,36 +72,12 @@ impl Share {
     }
 }
 
-type Number = (&'static str, fn(&Run) -> Option<f64>);
-
-/// Every figure of a run, in the order of the reports.
-const NUMBERS: [Number; 18] = [
-    ("calls", |run| Some(run.calls as f64)),
-    ("attempts", |run| Some(run.attempts as f64)),
-    ("amplification", |run| Some(run.amplification)),
-    ("success", |run| Some(run.success)),
-    ("peak_ratio", |run| Some(run.peak_ratio)),
-    ("recover_ms", |run| run.recover_ms),
-    ("goodput_lost", |run| Some(run.goodput_lost)),
-    ("p50_ms", |run| Some(run.p50_ms)),
-    ("p99_ms", |run| Some(run.p99_ms)),
-    ("duplicates", |run| Some(run.duplicates as f64)),
-    ("completion_ms", |run| Some(run.completion_ms)),
-    ("served_peak_ratio", |run| Some(run.served_peak_ratio)),
-    ("delay_sd_ms", |run| Some(run.delay_sd_ms)),
-    ("waiting_max", |run| Some(run.waiting_max as f64)),
-    ("healthy_lost", |run| run.healthy_lost),
-    ("own_success", |run| run.own_success),
-    ("retries", |run| Some(run.retries as f64)),
-    ("smear_ms", |run| Some(run.smear_ms)),
-];
-
 impl Summary {
     /// Of these runs, in this order.
     pub fn of(runs: &[Run]) -> Self {
-        let values = NUMBERS.map(|(name, of)| {
-            let values: Vec<f64> = runs.iter().filter_map(of).collect();
-            (name, (!values.is_empty()).then(|| Spread::of(values.iter().copied())))
+        let values = Metric::ALL.map(|metric| {
+            let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
+            (!values.is_empty()).then(|| Spread::of(values.iter().copied()))
         });
         let count = runs.len() as u32;
         let mut series = Series::default();
@@ -110,7 +85,7 @@ impl Summary {
         series.scale(1.0 / f64::from(count.max(1)));
         Self {
             runs: count,
-            values: values.to_vec(),
+            values,
             recovered: runs.iter().filter(|run| run.recover_ms.is_some()).count() as u32,
             collapse: Share::of(runs.iter().filter(|run| run.collapsed).count() as u32, count),
             series,
@@ -125,13 +100,13 @@ impl Summary {
         self.engine.scale() == 1 && self.notes.is_empty()
     }
 
-    /// The figure with this name.
-    pub fn value(&self, name: &str) -> Option<Spread> {
-        self.values.iter().find(|(known, _)| *known == name)?.1
+    /// The spread of a metric over the runs; `None` when no run has it.
+    pub fn value(&self, metric: Metric) -> Option<Spread> {
+        self.values[metric as usize]
     }
 
-    /// The mean of the figure with this name; NaN when no run has it.
-    pub fn mean(&self, name: &str) -> f64 {
-        self.value(name).map_or(f64::NAN, |spread| spread.mean)
+    /// The mean of a metric; NaN when no run has it.
+    pub fn mean(&self, metric: Metric) -> f64 {
+        self.value(metric).map_or(f64::NAN, |spread| spread.mean)
     }
 }

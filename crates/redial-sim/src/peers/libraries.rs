@@ -8,7 +8,7 @@ use redial_core::schedule::{Backoff, Jitter, TooLong};
 use redial_core::{Draft, Rate};
 
 use super::rpc::honour;
-use super::{ENDLESS, LONGEST, Peer, ms};
+use super::{ENDLESS, Peer, UNLIMITED, ms};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -69,7 +69,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "the package backoff for Python: for ever, full jitter doubling from 1 s without a cap, no budget",
         differs: Some("for ever is 65535 attempts, and the cap is 366 days"),
         checks_safety: false,
-        draft: || Draft::bare(ENDLESS).backoff(Backoff::exponential(ms(1_000), LONGEST)),
+        draft: || Draft::bare(ENDLESS).backoff(Backoff::exponential(ms(1_000), UNLIMITED)),
     },
     Peer {
         name: "stamina",

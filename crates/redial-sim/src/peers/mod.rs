@@ -56,7 +56,7 @@ impl Peer {
 const ENDLESS: u32 = 65_535;
 
 /// For what has no limit: the longest time that a policy can have.
-const LONGEST: Duration = Duration::from_nanos(redial_core::LONGEST);
+const UNLIMITED: Duration = Duration::from_nanos(redial_core::LONGEST_DURATION.as_nanos());
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

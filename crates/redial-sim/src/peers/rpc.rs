@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
 use redial_core::schedule::{Backoff, HintRule, Jitter, TooLong};
-use redial_core::{Draft, Rate, nanos};
+use redial_core::{Draft, Rate};
 
-use super::{LONGEST, Peer, ms};
+use super::{Peer, UNLIMITED, ms};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -75,7 +75,7 @@ const GRPC: &str = "base, cap and factor have no defaults: 100 ms, 1 s and 2, an
 
 fn grpc() -> Draft {
     let backoff = exponential(100, 1_000).jitter(Jitter::Around(0.2));
-    Draft::bare(5).backoff(backoff).hint(honour(LONGEST, TooLong::Stop))
+    Draft::bare(5).backoff(backoff).hint(honour(UNLIMITED, TooLong::Stop))
 }
 
 fn exponential(base: u64, cap: u64) -> Backoff {
@@ -88,5 +88,5 @@ fn tokens(budget: TokenBudget) -> Budget {
 
 /// Exactly as the server says: no peer spreads callers that got the same hint.
 pub(super) fn honour(cap: Duration, too_long: TooLong) -> HintRule {
-    HintRule::Honour { cap: nanos(cap), too_long, spread: Some(0.0) }
+    HintRule::Honour { cap: cap.into(), too_long, spread: Some(0.0) }
 }

@@ -2,11 +2,12 @@
 //!
 //! A page has two: on a narrow screen, a wide figure would be scaled until its texts cannot be read.
 
-use super::number::{count, milliseconds, percent, ratio, tick};
 use super::scale::Scale;
 use super::svg::Svg;
 use super::table::collapse;
 use super::{Case, Picture, Point, Report};
+use crate::measure::Metric;
+use crate::number::{count, milliseconds, percent, ratio, tick};
 
 /// The width of a figure, and what follows from it.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ impl Report<'_> {
         let capacity = Some(self.scenario.backend.capacity()).filter(|it| it.is_finite());
         // A capacity far above everything else would flatten the curves.
         let capacity = capacity.filter(|it| *it <= picture.most * 4.0);
-        let last = (self.scenario.duration as f64 / 1e6 / picture.point_ms).ceil() as usize;
+        let last = (self.scenario.duration.as_millis_f64() / picture.point_ms).ceil() as usize;
         let last = last.saturating_sub(1);
         let legend = Legend::new(layout, &picture, capacity);
         let title = if alone { 30.0 } else { 4.0 };
@@ -88,9 +89,9 @@ impl Report<'_> {
 
 fn facts(report: &Report<'_>, Case { summary, .. }: &Case) -> Vec<String> {
     let mut facts = vec![
-        format!("amplification {}", ratio(summary.mean("amplification"))),
-        format!("peak ratio {}", ratio(summary.mean("peak_ratio"))),
-        format!("success {}", percent(summary.mean("success"))),
+        format!("amplification {}", ratio(summary.mean(Metric::Amplification))),
+        format!("peak ratio {}", ratio(summary.mean(Metric::PeakRatio))),
+        format!("success {}", percent(summary.mean(Metric::Success))),
     ];
     if report.tells_collapse() {
         facts.push(format!("collapse {}", collapse(summary)));

@@ -1,10 +1,13 @@
 //! A self-contained page: the question with every parameter, the results, and how to reproduce them. One file,
 //! without scripts or external resources.
 
+use redial_policy::file::full_text;
+
 use super::figure::Layout;
-use super::number::{count, milliseconds};
 use super::svg::{STYLE, escape};
 use super::{Question, Report, Table};
+use crate::measure::Metric;
+use crate::number::{count, milliseconds};
 use crate::{Scenario, Subject};
 
 const PAGE_STYLE: &str = "\
@@ -50,15 +53,15 @@ impl Report<'_> {
             let peak = self.scenario.rate().map(|rate| {
                 format!(
                     "{} served a second at the peak, ",
-                    count(rate * summary.mean("served_peak_ratio"))
+                    count(rate * summary.mean(Metric::ServedPeakRatio))
                 )
             });
-            let retries = match summary.mean("retries") {
+            let retries = match summary.mean(Metric::Retries) {
                 0.0 => "no retries".to_owned(),
                 retries => format!(
                     "{} retries over {}, at most {} in {} ({} a second)",
                     count(retries),
-                    milliseconds(summary.mean("smear_ms")),
+                    milliseconds(summary.mean(Metric::SmearMs)),
                     count(most),
                     milliseconds(summary.series.window_ms),
                     count(most * 1e3 / summary.series.window_ms)
@@ -194,9 +197,7 @@ impl Page {
             if subject.careless {
                 self.paragraph("Its callers retry any failure, safe or not.");
             }
-            // A policy that was read from text can be written as text.
-            let text = toml::to_string(&subject.policy).unwrap_or_default();
-            self.element("pre", text.trim_end());
+            self.element("pre", full_text(&subject.policy).trim_end());
         }
     }
 

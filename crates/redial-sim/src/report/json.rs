@@ -4,8 +4,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Case, Question, Report};
-use crate::measure::{Series, Summary};
-use crate::simulate::Engine;
+use crate::measure::{Engine, Metric, Series, Summary};
 
 impl Serialize for Report<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -54,10 +53,11 @@ impl Serialize for Answer<'_> {
         if summary.runs < self.wanted {
             map.serialize_entry("runs", &summary.runs)?;
         }
-        for (name, spread) in &summary.values {
-            map.serialize_entry(name, &spread.map(|spread| spread.mean))?;
-            map.serialize_entry(&format!("{name}_sd"), &spread.map(|spread| spread.sd))?;
-            if *name == "duplicates" {
+        for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::Collapse) {
+            let spread = summary.value(metric);
+            map.serialize_entry(metric.name(), &spread.map(|spread| spread.mean))?;
+            map.serialize_entry(&format!("{metric}_sd"), &spread.map(|spread| spread.sd))?;
+            if metric == Metric::Duplicates {
                 collapse(&mut map, summary)?;
             }
         }

@@ -1,9 +1,10 @@
 //! A sweep of one parameter: a diagram for every figure, with a line for every policy.
 
-use super::number::{is_share, metric as value_of, named, tick};
 use super::scale::Scale;
 use super::svg::{Svg, brief};
 use super::{Cells, SweepReport};
+use crate::measure::Metric;
+use crate::number::tick;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 80.0;
@@ -15,7 +16,7 @@ const COLOURS: usize = 8;
 
 impl SweepReport<'_> {
     /// A diagram for every requested figure.
-    pub(super) fn diagrams(&self, metrics: &[&str], alone: bool) -> String {
+    pub(super) fn diagrams(&self, metrics: &[Metric], alone: bool) -> String {
         let x = &self.sweep.x;
         let legend = self.cells.len() as f64 * 22.0;
         let row = ROW.max(legend + 60.0);
@@ -24,15 +25,15 @@ impl SweepReport<'_> {
         if alone {
             svg.text((16.0, 24.0), "name", &self.title());
         }
-        for (index, metric) in metrics.iter().enumerate() {
+        for (index, metric) in metrics.iter().copied().enumerate() {
             let top = 40.0 + row * index as f64 + 34.0;
-            svg.text((LEFT, top - 14.0), "name", metric);
-            let most = if is_share(metric) { 1.0 } else { self.range(metric).1 };
+            svg.text((LEFT, top - 14.0), "name", metric.name());
+            let most = if metric.is_share() { 1.0 } else { self.range(metric).1 };
             let scale = Scale::new(most, top + PANEL, top);
             for value in scale.ticks(5.0) {
                 let at = scale.at(value);
                 svg.line((LEFT, at), (RIGHT, at), "rule");
-                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(&named(metric, value)));
+                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(&metric.text(value)));
             }
             let every = x.values.len().div_ceil(10);
             for (at, value) in x.values.iter().enumerate().step_by(every) {
@@ -59,10 +60,10 @@ impl SweepReport<'_> {
         svg.finish()
     }
 
-    fn line(&self, svg: &mut Svg, cells: &Cells, metric: &str, scale: Scale, class: &str) {
+    fn line(&self, svg: &mut Svg, cells: &Cells, metric: Metric, scale: Scale, class: &str) {
         let known = cells.summaries.iter().enumerate().filter_map(|(at, summary)| {
-            let value = value_of(summary.as_ref()?, metric)?;
-            Some((self.place(at), scale.at(value)))
+            let spread = summary.as_ref()?.value(metric)?;
+            Some((self.place(at), scale.at(spread.mean)))
         });
         let known: Vec<_> = known.collect();
         known.iter().for_each(|at| svg.dot(*at, class));

@@ -11,7 +11,6 @@ mod html;
 mod json;
 mod lines;
 mod map;
-mod number;
 mod picture;
 mod progress;
 mod rates;
@@ -20,15 +19,14 @@ mod svg;
 mod sweep;
 mod table;
 
-use crate::measure::Summary;
+use crate::measure::{Engine, Summary};
 use crate::scenario::Set;
-use crate::simulate::Engine;
 use crate::{Scenario, Subject};
 
+pub use crate::number::{count, milliseconds, percent, ratio};
 pub use bench::BenchReport;
-pub use number::{count, metric, metrics, milliseconds, named, percent, ratio};
 pub use picture::{Picture, Point};
-pub use progress::Progress;
+pub use progress::RunProgress;
 pub use rates::Rates;
 pub use sweep::{Cells, SweepReport};
 pub use table::{Column, Table};

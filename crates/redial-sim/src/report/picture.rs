@@ -1,3 +1,5 @@
+use redial_core::Time;
+
 use super::Case;
 use crate::Scenario;
 use crate::measure::Series;
@@ -53,8 +55,8 @@ impl Picture {
     /// Of these policies, with at most `points` points.
     pub fn of(scenario: &Scenario, cases: &[Case], points: usize) -> Self {
         let steady = scenario.rate();
-        let window_ms = scenario.window as f64 / 1e6;
-        let lasts = scenario.duration.div_ceil(scenario.window) as usize;
+        let window_ms = scenario.window.as_millis_f64();
+        let lasts = (scenario.duration.round_up(scenario.window) / scenario.window) as usize;
         let used = cases.iter().map(|case| used(&case.summary.series)).max().unwrap_or(0);
         let windows = lasts.max(used).max(1);
         let group = windows.div_ceil(points.max(1));
@@ -68,7 +70,7 @@ impl Picture {
             })
             .collect();
         let most = rows.iter().flatten().map(Point::most).fold(steady.unwrap_or(0.0), f64::max);
-        let ms = |nanos| nanos as f64 / 1e6;
+        let ms = |at: Time| at.since_zero().as_millis_f64();
         Self {
             rows,
             window_ms,

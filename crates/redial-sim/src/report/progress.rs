@@ -9,13 +9,13 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// What is said while a simulation runs: once how long it will take, if that is long, and then how far it is.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct RunProgress {
     runs: f64,
     is_announced: bool,
     next: Duration,
 }
 
-impl Progress {
+impl RunProgress {
     /// Of this many runs.
     pub fn new(runs: f64) -> Self {
         Self { runs, is_announced: false, next: EVERY }

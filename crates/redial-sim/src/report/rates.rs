@@ -1,9 +1,9 @@
 //! Measured rates that differ by orders of magnitude, on a logarithmic scale: on a linear one the smaller rate
 //! would not be visible.
 
-use super::number::{count, milliseconds, tick};
 use super::scale::Scale;
 use super::svg::{Svg, brief};
+use crate::number::{count, milliseconds, tick};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;

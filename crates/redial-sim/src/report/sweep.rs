@@ -2,8 +2,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::html::Page;
 use super::table::collapse;
-use super::{Question, json, metric, named};
-use crate::measure::Summary;
+use super::{Question, json};
+use crate::measure::{Metric, Summary};
 use crate::sweep::{Axis, Sweep};
 use crate::{Scenario, Subject};
 
@@ -21,7 +21,7 @@ pub struct SweepReport<'a> {
     /// The policies, before parameters are varied.
     pub subjects: Vec<Subject>,
     /// The figures to show.
-    pub metrics: Vec<&'a str>,
+    pub metrics: Vec<Metric>,
     /// The time that it took.
     pub wall_ms: f64,
 }
@@ -74,14 +74,14 @@ impl SweepReport<'_> {
             let each = |cells| self.metrics.iter().map(move |metric| (cells, *metric));
             self.cells.iter().flat_map(each)
         };
-        let head = |(cells, metric): (&Cells, &str)| match self.metrics.len() {
+        let head = |(cells, metric): (&Cells, Metric)| match self.metrics.len() {
             1 => cells.policy.clone(),
             _ => format!("{} {metric}", cells.policy),
         };
         let heads = std::iter::once(self.sweep.x.path.clone()).chain(columns().map(head)).collect();
         let row = |(at, value): (usize, &String)| {
-            let cell = |(cells, metric): (&Cells, &str)| match &cells.summaries[at] {
-                Some(summary) if metric == "collapse" => collapse(summary),
+            let cell = |(cells, metric): (&Cells, Metric)| match &cells.summaries[at] {
+                Some(summary) if metric == Metric::Collapse => collapse(summary),
                 _ => self.text(cells, at, metric),
             };
             std::iter::once(value.clone()).chain(columns().map(cell)).collect()
@@ -90,9 +90,9 @@ impl SweepReport<'_> {
     }
 
     /// A figure of a cell as text.
-    pub fn text(&self, cells: &Cells, at: usize, name: &str) -> String {
-        let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
-        value.map_or_else(|| "–".to_owned(), |value| named(name, value))
+    pub fn text(&self, cells: &Cells, at: usize, metric: Metric) -> String {
+        let value = cells.summaries[at].as_ref().and_then(|summary| summary.value(metric));
+        value.map_or_else(|| "–".to_owned(), |spread| metric.text(spread.mean))
     }
 
     /// How many cells are scale models, if any.

@@ -1,7 +1,6 @@
-use super::number::{count, milliseconds, percent, ratio};
 use super::{Case, Report};
-use crate::measure::{Share, Spread, Summary};
-use crate::simulate::Engine;
+use crate::measure::{Engine, Metric, Share, Spread, Summary};
+use crate::number::{count, milliseconds, percent, ratio};
 
 /// The most important figures as text: a row for every policy with at least one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,18 +25,21 @@ struct Source {
 
 const COLUMNS: [Source; 14] = [
     Source { name: ["", "policy"], text: |case| case.subject.name.clone() },
-    Source { name: ["", "calls"], text: |case| mean(case, "calls", count) },
-    Source { name: ["", "attempts"], text: |case| mean(case, "attempts", count) },
-    Source { name: ["ampli-", "fication"], text: |case| spread(case, "amplification", ratio) },
+    Source { name: ["", "calls"], text: |case| mean(case, Metric::Calls, count) },
+    Source { name: ["", "attempts"], text: |case| mean(case, Metric::Attempts, count) },
+    Source {
+        name: ["ampli-", "fication"],
+        text: |case| spread(case, Metric::Amplification, ratio),
+    },
     Source { name: ["", "success"], text: success },
-    Source { name: ["own", "success"], text: |case| mean(case, "own_success", percent) },
-    Source { name: ["peak", "ratio"], text: |case| spread(case, "peak_ratio", ratio) },
+    Source { name: ["own", "success"], text: |case| mean(case, Metric::OwnSuccess, percent) },
+    Source { name: ["peak", "ratio"], text: |case| spread(case, Metric::PeakRatio, ratio) },
     Source { name: ["time to", "recover"], text: recover },
-    Source { name: ["goodput", "lost"], text: |case| mean(case, "goodput_lost", percent) },
-    Source { name: ["healthy", "lost"], text: |case| mean(case, "healthy_lost", percent) },
-    Source { name: ["", "p50"], text: |case| time(case, "p50_ms") },
-    Source { name: ["", "p99"], text: |case| time(case, "p99_ms") },
-    Source { name: ["dupli-", "cates"], text: |case| mean(case, "duplicates", count) },
+    Source { name: ["goodput", "lost"], text: |case| mean(case, Metric::GoodputLost, percent) },
+    Source { name: ["healthy", "lost"], text: |case| mean(case, Metric::HealthyLost, percent) },
+    Source { name: ["", "p50"], text: |case| time(case, Metric::P50Ms) },
+    Source { name: ["", "p99"], text: |case| time(case, Metric::P99Ms) },
+    Source { name: ["dupli-", "cates"], text: |case| mean(case, Metric::Duplicates, count) },
     Source { name: ["collapse", "(95\u{a0}%)"], text: |case| collapse(&case.summary) },
 ];
 
@@ -46,12 +48,12 @@ impl Report<'_> {
     /// recovery and collapse are only shown where they apply.
     pub fn table(&self) -> Table {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
-        let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);
-        let has = |name: &str| ran.iter().any(|case| case.summary.value(name).is_some());
+        let twice = ran.iter().any(|case| case.summary.mean(Metric::Duplicates) > 0.0);
+        let has = |metric: Metric| ran.iter().any(|case| case.summary.value(metric).is_some());
         let shown = |source: &&Source| match source.name[0] {
             "dupli-" => twice,
-            "healthy" => has("healthy_lost"),
-            "own" => has("own_success"),
+            "healthy" => has(Metric::HealthyLost),
+            "own" => has(Metric::OwnSuccess),
             "collapse" => self.tells_collapse(),
             "time to" => self.can_recover(),
             _ => true,
@@ -76,7 +78,7 @@ impl Report<'_> {
     /// Whether there is a fault that ends, with calls that begin after it.
     fn can_recover(&self) -> bool {
         let scenario = self.scenario;
-        let is_over = scenario.fault_span().is_some_and(|(_, end)| end < scenario.duration);
+        let is_over = scenario.fault_span().is_some_and(|(_, end)| end < scenario.end());
         is_over && scenario.rate().is_some()
     }
 }
@@ -94,13 +96,15 @@ impl Column {
     }
 }
 
-fn mean(case: &Case, name: &str, text: fn(f64) -> String) -> String {
-    case.summary.value(name).map_or_else(none, |spread| text(spread.mean))
+fn mean(case: &Case, metric: Metric, text: fn(f64) -> String) -> String {
+    case.summary.value(metric).map_or_else(none, |spread| text(spread.mean))
 }
 
 /// With the standard error of the mean, where it is visible.
-fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
-    let Some(Spread { mean, standard_error, .. }) = case.summary.value(name) else { return none() };
+fn spread(case: &Case, metric: Metric, text: fn(f64) -> String) -> String {
+    let Some(Spread { mean, standard_error, .. }) = case.summary.value(metric) else {
+        return none();
+    };
     let shown = text(mean);
     // With as many decimal places as the mean.
     let number = shown.split(' ').next().unwrap_or_default();
@@ -117,20 +121,24 @@ fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
 
 fn success(case: &Case) -> String {
     // There is no share of zero calls.
-    if case.summary.mean("calls") == 0.0 { none() } else { spread(case, "success", percent) }
+    if case.summary.mean(Metric::Calls) == 0.0 {
+        none()
+    } else {
+        spread(case, Metric::Success, percent)
+    }
 }
 
-fn time(case: &Case, name: &str) -> String {
-    match case.summary.mean(name) {
+fn time(case: &Case, metric: Metric) -> String {
+    match case.summary.mean(metric) {
         // Without successful calls there is no latency.
-        _ if case.summary.mean("success") == 0.0 => none(),
+        _ if case.summary.mean(Metric::Success) == 0.0 => none(),
         ms => milliseconds(ms),
     }
 }
 
 fn recover(case: &Case) -> String {
     let summary = &case.summary;
-    match summary.value("recover_ms") {
+    match summary.value(Metric::RecoverMs) {
         Some(spread) if summary.recovered < summary.runs => {
             format!("{} or never", milliseconds(spread.mean))
         }

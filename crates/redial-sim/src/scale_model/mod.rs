@@ -17,13 +17,13 @@ mod policy;
 
 use std::fmt::Display;
 
-use redial_core::Nanos;
+use redial_core::Span;
 
 use crate::measure::Run;
 use crate::scenario::{
-    Arrivals, Clients, Drawn, Keys, Lifetime, Limit, Pace, Servers, Service, Time,
+    Arrivals, Clients, Drawn, HowLong, Keys, Lifetime, Limit, Pace, Servers, Service,
 };
-use crate::simulate::Watch;
+use crate::watch::Watch;
 use crate::{Scenario, Subject, exact};
 
 /// The most calls in a run, unless a simulation sets another limit.
@@ -148,7 +148,7 @@ impl Divider {
     fn new(scenario: &Scenario, k: u32) -> Self {
         let (k, all) = (f64::from(k), f64::from(scenario.clients.instances));
         let instances = (all / k).round().max(LEAST_INSTANCES.min(all));
-        let seconds = scenario.duration as f64 / 1e9;
+        let seconds = scenario.duration.as_secs_f64();
         Self {
             k,
             all_instances: all,
@@ -297,7 +297,7 @@ impl Divider {
             time.base = times(time.base, slower);
         }
         // There are k times fewer requests in service.
-        time.per_request = (time.per_request as f64 * k).round() as Nanos;
+        time.per_request = multiplied(time.per_request, k);
         *queue = self.whole(format_args!("{name}.queue"), *queue, k, 0);
         *backlog = self.whole(format_args!("{name}.backlog"), *backlog, k, 0).min(*queue);
         if let Some(Servers(count)) = connections {
@@ -339,12 +339,17 @@ impl Divider {
     }
 }
 
-/// A time, multiplied.
-fn times(time: Time, by: f64) -> Time {
-    let times = |nanos: u64| (nanos as f64 * by).round() as u64;
+/// A length of time, multiplied.
+fn multiplied(span: Span, by: f64) -> Span {
+    Span::from_nanos_f64((span.as_nanos_f64() * by).round())
+}
+
+/// The same for one that may be drawn.
+fn times(time: HowLong, by: f64) -> HowLong {
+    let times = |span| multiplied(span, by);
     match time {
-        Time::Always(nanos) => Time::Always(times(nanos)),
-        Time::Drawn(drawn) => Time::Drawn(match drawn {
+        HowLong::Always(span) => HowLong::Always(times(span)),
+        HowLong::Drawn(drawn) => HowLong::Drawn(match drawn {
             Drawn::Exponential(mean) => Drawn::Exponential(times(mean)),
             Drawn::Uniform { from, to } => Drawn::Uniform { from: times(from), to: times(to) },
             Drawn::Normal { mean, sd } => Drawn::Normal { mean: times(mean), sd: times(sd) },

@@ -1,9 +1,9 @@
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, ParkRule, RateRule, StallRule};
 use redial_core::schedule::HedgeDelay;
-use redial_core::{LONGEST, Policy, Rate};
+use redial_core::{LONGEST_DURATION, Policy, Rate};
 
-use super::{BUCKET_SECONDS, Divider, UNNOTICED};
+use super::{BUCKET_SECONDS, Divider, UNNOTICED, multiplied};
 
 /// So many calls of an instance with little traffic may park, and a model's instances have little.
 const LEAST_PARKED: f64 = 100.0;
@@ -21,7 +21,7 @@ impl Divider {
         }
         if let Some(RateRule { rate, burst }) = of.rate().copied() {
             let rate = divided(rate, by);
-            let a_second = f64::from(rate.count) * 1e9 / rate.per as f64;
+            let a_second = f64::from(rate.count) * 1e9 / rate.per.as_nanos_f64();
             draft = draft.rate(RateRule::new(rate, self.bucket("rate.burst", burst, by, a_second)));
         }
         if let Some(limit) = of.concurrency() {
@@ -112,7 +112,7 @@ impl Divider {
             opening: tokens.opening.map(|opening| pot("opening", opening).min(capacity)),
             bootstrap: pot("bootstrap", tokens.bootstrap),
             // One that takes years allows nothing.
-            floor: tokens.floor.map(|it| divided(it, by)).filter(|it| it.per <= LONGEST),
+            floor: tokens.floor.map(|it| divided(it, by)).filter(|it| it.per <= LONGEST_DURATION),
             ..*tokens
         }
     }
@@ -120,7 +120,7 @@ impl Divider {
     /// A window has a floor of at least one retry, or none.
     fn floor(&mut self, window: &WindowBudget, by: f64) -> Rate {
         let floor = divided(window.floor, by);
-        let retries = f64::from(floor.count) * window.ttl as f64 / floor.per as f64;
+        let retries = f64::from(floor.count) * window.ttl.as_nanos_f64() / floor.per.as_nanos_f64();
         if floor.count == 0 || retries >= 1.0 {
             return floor;
         }
@@ -146,5 +146,5 @@ impl Divider {
 }
 
 fn divided(rate: Rate, by: f64) -> Rate {
-    Rate { per: (rate.per as f64 * by).round() as u64, ..rate }
+    Rate { per: multiplied(rate.per, by), ..rate }
 }

@@ -1,4 +1,6 @@
-use super::{Problem, Scenario, Set};
+use redial_policy::Problem;
+
+use super::{Scenario, Set};
 
 /// A built-in scenario.
 #[derive(Clone, Copy, Debug)]

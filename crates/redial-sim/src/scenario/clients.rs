@@ -1,13 +1,13 @@
 use std::fmt;
 
-use redial_core::Nanos;
 use redial_core::decide::Safety;
+use redial_core::{Span, Time};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Deserializer, Error, IntoDeserializer as _, MapAccess, Unexpected, Visitor};
 
-use super::text::{count, duration, one_or_many, positive, share, some_time};
-use super::time::Time;
+use super::how_long::HowLong;
+use super::text::{count, moment, one_or_many, positive, share, some_time};
 
 /// The most callers, and the most instances, that a run can have.
 pub const MOST_CALLERS: u32 = 25_000_000;
@@ -54,7 +54,7 @@ pub struct Clients {
     pub requeue: Option<Requeue>,
     /// How long a request or a reply takes to or from the backend.
     #[serde(default)]
-    pub latency: Time,
+    pub latency: HowLong,
 }
 
 fn one() -> u32 {
@@ -140,11 +140,11 @@ pub struct Others {
 #[serde(transparent)]
 pub struct Lifetime(#[serde(deserialize_with = "count::<_, 1, 1_000_000_000>")] pub u32);
 
-/// When a failed call is made again. In a file `"rest"`, or a [`Time`].
+/// When a failed call is made again. In a file `"rest"`, or a [`HowLong`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Requeue {
     /// After this time.
-    After(Time),
+    After(HowLong),
     /// As the `Reconciler` does: after half of the longest wait of the policy, or up to all of it, once.
     Rest,
 }
@@ -167,12 +167,12 @@ impl<'de> Visitor<'de> for RequeueVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Requeue, E> {
         match text {
             "rest" => Ok(Requeue::Rest),
-            _ => Time::deserialize(StrDeserializer::new(text)).map(Requeue::After),
+            _ => HowLong::deserialize(StrDeserializer::new(text)).map(Requeue::After),
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Requeue, A::Error> {
-        Time::deserialize(MapAccessDeserializer::new(map)).map(Requeue::After)
+        HowLong::deserialize(MapAccessDeserializer::new(map)).map(Requeue::After)
     }
 }
 
@@ -194,7 +194,7 @@ pub enum Arrivals {
         to: f64,
         /// How long the rate changes; afterwards it stays.
         #[serde(deserialize_with = "some_time")]
-        duration: Nanos,
+        duration: Span,
     },
     /// All callers at once, once.
     Synchronised {
@@ -202,8 +202,8 @@ pub enum Arrivals {
         #[serde(deserialize_with = "count::<_, 1, MOST_CALLERS>")]
         callers: u32,
         /// When.
-        #[serde(default, deserialize_with = "duration")]
-        at: Nanos,
+        #[serde(default, deserialize_with = "moment")]
+        at: Time,
     },
     /// A closed loop: callers wait for the end of a call, think, and call again. They send less when calls take
     /// longer.
@@ -212,7 +212,7 @@ pub enum Arrivals {
         #[serde(deserialize_with = "count::<_, 1, MOST_CALLERS>")]
         callers: u32,
         /// How long they think. A constant time starts at a random point.
-        think: Time,
+        think: HowLong,
     },
 }
 
@@ -307,12 +307,13 @@ impl Arrivals {
     }
 
     /// Calls a second of a ramp at this time, and by how much they grow in a nanosecond.
-    pub(crate) fn ramp_at(&self, now: Nanos) -> Option<(f64, f64)> {
+    pub(crate) fn ramp_at(&self, now: Time) -> Option<(f64, f64)> {
         let Self::Ramp { from, to, duration } = *self else { return None };
-        if now >= duration {
+        let elapsed = now.since_zero();
+        if elapsed >= duration {
             return Some((to, 0.0));
         }
-        let growth = (to - from) / duration as f64;
-        Some((from + growth * now as f64, growth))
+        let growth = (to - from) / duration.as_nanos_f64();
+        Some((from + growth * elapsed.as_nanos_f64(), growth))
     }
 }

@@ -1,27 +1,27 @@
-use redial_core::Nanos;
+use redial_core::{Span, Time};
 use serde::Deserialize;
 
 use super::BACKEND;
 use super::service::Answer;
-use super::text::{duration, positive, share, some_time};
+use super::text::{moment, positive, share, some_time};
 
 /// From `start` until before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
+pub(crate) struct Period {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
 }
 
-impl Span {
+impl Period {
     #[inline]
-    pub(crate) fn contains(&self, now: Nanos) -> bool {
+    pub(crate) fn contains(&self, now: Time) -> bool {
         (self.start..self.end).contains(&now)
     }
 
-    /// The share of the other span that this one covers.
+    /// The share of the other period that this one covers.
     pub(crate) fn share_of(&self, other: Self) -> f64 {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
-        end.saturating_sub(start) as f64 / (other.end - other.start) as f64
+        (end - start).ratio_to(other.end - other.start)
     }
 }
 
@@ -30,11 +30,11 @@ impl Span {
 #[serde(deny_unknown_fields)]
 pub struct Outage {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// The share of the requests that are not served.
     #[serde(default = "all", deserialize_with = "share")]
     pub share: f64,
@@ -61,11 +61,11 @@ pub struct Outage {
 #[serde(deny_unknown_fields)]
 pub struct CapacityLoss {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// The share of the servers that are lost, rounded to whole servers.
     #[serde(deserialize_with = "share")]
     pub share: f64,
@@ -76,11 +76,11 @@ pub struct CapacityLoss {
 #[serde(deny_unknown_fields)]
 pub struct ColdCache {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it takes until the cache is warm.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// The share of the capacity that is left at the start. It grows linearly.
     #[serde(deserialize_with = "positive")]
     pub capacity: f64,
@@ -91,11 +91,11 @@ pub struct ColdCache {
 #[serde(deny_unknown_fields)]
 pub struct Slowdown {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// By how much the service time of a request is multiplied that starts meanwhile.
     #[serde(deserialize_with = "positive")]
     pub factor: f64,
@@ -106,11 +106,11 @@ pub struct Slowdown {
 #[serde(deny_unknown_fields)]
 pub struct Pause {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
 }
 
 /// More calls for a while; with a factor below 1 fewer, which is a lull and not a fault.
@@ -118,11 +118,11 @@ pub struct Pause {
 #[serde(deny_unknown_fields)]
 pub struct Spike {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// By how much the rate is multiplied.
     #[serde(deserialize_with = "positive")]
     pub factor: f64,
@@ -134,8 +134,8 @@ pub struct Spike {
 #[serde(deny_unknown_fields)]
 pub struct Restart {
     /// When.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// The share of the instances.
     #[serde(deserialize_with = "share")]
     pub share: f64,
@@ -149,11 +149,11 @@ pub struct Restart {
 #[serde(deny_unknown_fields)]
 pub struct SwitchedOff {
     /// When it starts.
-    #[serde(deserialize_with = "duration")]
-    pub start: Nanos,
+    #[serde(deserialize_with = "moment")]
+    pub start: Time,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// The share of the instances.
     #[serde(default = "all", deserialize_with = "share")]
     pub share: f64,
@@ -179,15 +179,25 @@ impl Outage {
     }
 }
 
-macro_rules! spans {
+macro_rules! periods {
     ($($fault:ty),*) => {
         $(impl $fault {
             #[inline]
-            pub(crate) fn span(&self) -> Span {
-                Span { start: self.start, end: self.start + self.duration }
+            pub(crate) fn period(&self) -> Period {
+                Period { start: self.start, end: self.start + self.duration }
             }
         })*
     };
 }
 
-spans!(Outage, CapacityLoss, ColdCache, Slowdown, Pause, Spike, SwitchedOff);
+periods!(Outage, CapacityLoss, ColdCache, Slowdown, Pause, Spike, SwitchedOff);
+
+/// By how much spikes multiply the rate of calls at this time.
+pub(crate) fn spike_factor(spikes: &[Spike], now: Time) -> f64 {
+    spikes.iter().filter(|it| it.period().contains(now)).map(|it| it.factor).product()
+}
+
+/// The mean of [`spike_factor`] over a period that is short beside the spikes.
+pub(crate) fn mean_spike_factor(spikes: &[Spike], during: Period) -> f64 {
+    spikes.iter().map(|it| 1.0 + it.period().share_of(during) * (it.factor - 1.0)).product()
+}

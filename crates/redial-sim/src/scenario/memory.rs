@@ -1,4 +1,4 @@
-use redial_core::{Nanos, Policy, nanos};
+use redial_core::{Policy, Span};
 
 use super::check::{Violation, invalid};
 use super::{Answer, Arrivals, Choose, Lifetime, Scenario};
@@ -38,7 +38,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
 /// How many calls can be in flight at the same time, if they do not fit into memory.
 pub(crate) fn in_flight_over_limit(scenario: &Scenario) -> Option<u64> {
     let backend = &scenario.backend;
-    let busy = scenario.busy().min(scenario.duration as f64) / 1e9;
+    let busy = scenario.busy().min(scenario.duration.as_nanos_f64()) / 1e9;
     let at_a_rate = || (scenario.rate().unwrap_or(0.0) * busy) as u64;
     let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
     let hangs = scenario.outages().map(|it| it.answer).chain([scenario.backend.when_full]);
@@ -65,7 +65,7 @@ pub(crate) fn guards_over_limit(scenario: &Scenario, policy: &Policy) -> Option<
 
 /// The most calls that can be under way at the same time.
 fn most_under_way(scenario: &Scenario, policy: &Policy) -> f64 {
-    let longest = policy.deadline().map_or(Nanos::MAX, nanos);
-    let at_a_rate = || scenario.peak_rate().unwrap_or(0.0) * longest as f64 / 1e9;
+    let longest = policy.deadline_limit().cap(Span::MAX);
+    let at_a_rate = || scenario.peak_rate().unwrap_or(0.0) * longest.as_nanos_f64() / 1e9;
     scenario.clients.arrivals.callers().map_or_else(at_a_rate, f64::from)
 }

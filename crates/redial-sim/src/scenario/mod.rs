@@ -25,18 +25,18 @@ mod builtin;
 mod check;
 mod clients;
 mod faults;
+mod how_long;
 mod memory;
 mod read;
 mod service;
 mod service_time;
 mod subject;
 mod text;
-mod time;
 
 use std::collections::BTreeMap;
 
 use redial_core::decide::Safety;
-use redial_core::{Nanos, Policy};
+use redial_core::{Policy, Span, Time};
 use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
@@ -44,19 +44,20 @@ pub use clients::{
     Arrivals, Choose, Clients, Keys, Lifetime, MOST_CALLERS, Others, Pace, Requeue, RetryTo, Scope,
     Work,
 };
-pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
+pub(crate) use faults::{Period, mean_spike_factor, spike_factor};
+pub use how_long::{Drawn, HowLong};
+pub(crate) use how_long::{Z99, nearest};
 pub(crate) use memory::{MOST_GUARDS, guards_over_limit, in_flight_over_limit};
-pub use read::{Problem, Set};
+pub use read::Set;
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;
 pub use subject::Subject;
-pub use time::{Drawn, Time};
-pub(crate) use time::{Z99, nearest};
 
 use text::{one_or_many, some_time};
 
-use crate::faults::mean_spike_factor;
+/// A window slides by a fiftieth of its length.
+pub(crate) const STEPS: u64 = 50;
 
 /// The name of the service that clients call.
 pub const BACKEND: &str = "backend";
@@ -76,10 +77,10 @@ pub struct Scenario {
     /// How long calls are made. Calls that have begun by then are followed to their end, for at most as long again
     /// and a minute.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
     /// Peaks are counted over sliding windows of this length.
     #[serde(default = "fifty_ms", deserialize_with = "some_time")]
-    pub window: Nanos,
+    pub window: Span,
     /// The policies to compare, by name.
     pub policies: Vec<String>,
     /// Its own policies.
@@ -140,11 +141,21 @@ pub struct Chain {
     pub deadline: bool,
 }
 
-fn fifty_ms() -> Nanos {
-    50_000_000
+fn fifty_ms() -> Span {
+    Span::from_millis(50)
 }
 
 impl Scenario {
+    /// No call begins from then on.
+    pub fn end(&self) -> Time {
+        Time::at(self.duration)
+    }
+
+    /// By how much a window slides.
+    pub(crate) fn step(&self) -> Span {
+        (self.window / STEPS).max(Span::from_nanos(1))
+    }
+
     /// Calls that begin in a second without faults; of a ramp the higher end; `None` when there is no rate.
     pub fn rate(&self) -> Option<f64> {
         match &self.clients.arrivals {
@@ -169,27 +180,27 @@ impl Scenario {
     /// The approximate number of calls in a run.
     pub fn calls(&self) -> f64 {
         let callers = || self.clients.arrivals.callers().map_or(0.0, f64::from);
-        let run = Span { start: 0, end: self.duration };
-        let busy = mean_spike_factor(&self.spike, run) * self.duration as f64 / 1e9;
+        let run = Period { start: Time::ZERO, end: self.end() };
+        let busy = mean_spike_factor(&self.spike, run) * self.duration.as_nanos_f64() / 1e9;
         self.rate().map_or_else(callers, |rate| rate * busy)
     }
 
     /// From the start of the first fault to the end of the last; `None` without faults.
-    pub fn fault_span(&self) -> Option<(Nanos, Nanos)> {
-        let point = |at: Nanos| Span { start: at, end: at };
-        let spans = self.outages().map(Outage::span);
-        let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
-        let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
+    pub fn fault_span(&self) -> Option<(Time, Time)> {
+        let point = |at: Time| Period { start: at, end: at };
+        let all = self.outages().map(Outage::period);
+        let all = all.chain(self.capacity_loss.iter().map(CapacityLoss::period));
+        let all = all.chain(self.cold_cache.iter().map(ColdCache::period));
         let slowdowns = self.slowdown.iter().filter(|it| it.factor > 1.0);
-        let spans = spans.chain(slowdowns.map(Slowdown::span));
-        let spans = spans.chain(self.pause.iter().map(Pause::span));
+        let all = all.chain(slowdowns.map(Slowdown::period));
+        let all = all.chain(self.pause.iter().map(Pause::period));
         let spikes = self.spike.iter().filter(|it| it.factor > 1.0);
-        let spans = spans.chain(spikes.map(Spike::span));
-        let spans = spans.chain(self.switched_off.iter().map(SwitchedOff::span));
-        let spans = spans.chain(self.restart.iter().map(|it| point(it.start)));
-        let spans = spans.chain((self.backend.backlog > 0).then(|| point(0)));
-        let spans = spans.map(|it| (it.start, it.end));
-        spans.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
+        let all = all.chain(spikes.map(Spike::period));
+        let all = all.chain(self.switched_off.iter().map(SwitchedOff::period));
+        let all = all.chain(self.restart.iter().map(|it| point(it.start)));
+        let all = all.chain((self.backend.backlog > 0).then(|| point(Time::ZERO)));
+        let all = all.map(|it| (it.start, it.end));
+        all.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
     }
 
     /// The same without faults and without a backlog.

@@ -1,30 +1,11 @@
-//! Reads a scenario file and the parameters set on the command line, and reports errors with their place.
+//! Reads a scenario file and the parameters set on the command line.
 
 use std::fmt;
 
-use serde::Deserialize as _;
-use toml::de::{DeTable, DeValue};
-use toml::{Spanned, Table, Value};
+use redial_policy::tree::{MOST_DEPTH, Node, Value};
+use redial_policy::{Problem, TextSpan};
 
 use super::{Scenario, check};
-
-/// What is violation with a scenario, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(String);
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Problem {}
-
-impl Problem {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
 
 /// A parameter that is set to another value: `outage.duration=2s`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,37 +44,36 @@ impl Set {
     pub(crate) fn of_flag(name: &str, path: &str, value: &str) -> Result<Self, Problem> {
         let given = format!("{path}={value}");
         let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-        if path.iter().any(String::is_empty) {
+        if path.len() > MOST_DEPTH || path.iter().any(String::is_empty) {
             return Err(not_a_set(&given));
         }
-        let value = match toml::de::ValueDeserializer::parse(value).and_then(Value::deserialize) {
-            Ok(value) => value,
-            Err(_) => Value::String(
-                unquoted(value).map_err(|why| Problem::new(format!("{given:?} {why}")))?,
+        let value = match toml_value(value) {
+            Some(value) => value,
+            None => Value::Text(
+                unquoted(value).map_err(|why| Problem::whole(format!("{given:?} {why}")))?,
             ),
         };
-        let flag = format!("{name} {}={value}", path.join("."));
+        let flag = format!("{name} {}={}", path.join("."), value.to_toml());
         Ok(Self { path, value, flag })
     }
 
     /// Its full path in this file, after these parameters were set.
     pub(crate) fn target(&self, text: &str, sets: &[Self]) -> Result<Vec<String>, Problem> {
-        let mut file: Value =
-            toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
+        let mut file = Node::toml(text)?;
         apply_all(&mut file, sets)?;
         Ok(self.resolve(&file)?.0)
     }
 
     /// Expands the short names. Their meaning depends on the rest of the file. They do not take tables, so
     /// `clients={…}` sets the table of this name.
-    fn resolve(&self, file: &Value) -> Result<(Vec<String>, Value), Problem> {
+    fn resolve(&self, file: &Node) -> Result<(Vec<String>, Value), Problem> {
         let long = |path: &str, value| (path.split('.').map(str::to_owned).collect(), value);
         let value = self.value.clone();
         let [name] = &self.path[..] else { return Ok((self.path.clone(), value)) };
-        let arrivals = file.get("clients").and_then(|clients| clients.get("arrivals"));
-        let kind = arrivals.and_then(Value::as_table).and_then(|table| table.keys().next());
-        let is_whole = matches!(value, Value::Table(_) | Value::Array(_));
-        Ok(match (name.as_str(), kind.map(String::as_str)) {
+        let arrivals = file.at(&["clients", "arrivals"]).and_then(Node::table);
+        let kind = arrivals.and_then(|table| table.entries().first());
+        let is_whole = matches!(value, Value::Table(_) | Value::List(_));
+        Ok(match (name.as_str(), kind.map(|entry| entry.key.as_str())) {
             ("clients", Some(kind @ ("synchronised" | "closed"))) if !is_whole => {
                 long(&format!("clients.arrivals.{kind}.callers"), value)
             }
@@ -101,11 +81,10 @@ impl Set {
             ("outage", _) if !is_whole => long("outage.duration", value),
             // One replaces the other, so the whole table is replaced.
             ("load" | "rate", Some(kind @ ("constant" | "poisson"))) => {
-                let pace = Table::from_iter([(name.clone(), value)]);
-                long(&format!("clients.arrivals.{kind}"), Value::Table(pace))
+                long(&format!("clients.arrivals.{kind}"), Value::table([(name.as_str(), value)]))
             }
             ("load" | "rate", _) => {
-                return Err(Problem::new(format!(
+                return Err(Problem::whole(format!(
                     "{}: calls do not come at a rate here; use clients, or the path of a parameter",
                     self.flag
                 )));
@@ -116,7 +95,16 @@ impl Set {
 }
 
 fn not_a_set(text: &str) -> Problem {
-    Problem::new(format!("{text:?} is not PATH=VALUE, such as outage.duration=2s"))
+    Problem::whole(format!("{text:?} is not PATH=VALUE, such as outage.duration=2s"))
+}
+
+/// A value in TOML.
+fn toml_value(text: &str) -> Option<Value> {
+    let document = format!("value = {text}");
+    let node = Node::toml(&document).ok()?;
+    let node = &node.table()?.entry("value")?.node;
+    // Nothing follows it.
+    (node.span.range().end == document.len()).then(|| node.value.clone())
 }
 
 /// Removes surrounding quotes. Quotes inside are kept.
@@ -131,25 +119,22 @@ fn unquoted(text: &str) -> Result<String, &'static str> {
     }
 }
 
-fn apply_all(file: &mut Value, sets: &[Set]) -> Result<(), Problem> {
+fn apply_all(file: &mut Node, sets: &[Set]) -> Result<(), Problem> {
     for set in sets {
         let (path, value) = set.resolve(file)?;
-        apply(file, &path, &value).map_err(|why| Problem::new(format!("{}: {why}", set.flag)))?;
+        apply(file, &path, &value).map_err(|why| Problem::whole(format!("{}: {why}", set.flag)))?;
     }
     Ok(())
 }
 
-fn apply(to: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
+fn apply(to: &mut Node, path: &[String], value: &Value) -> Result<(), String> {
     let Some((name, rest)) = path.split_first() else {
-        *to = value.clone();
+        to.value = value.clone();
         return Ok(());
     };
-    match to {
-        Value::Table(table) => {
-            let next = table.entry(name.clone()).or_insert_with(|| Value::Table(Table::new()));
-            apply(next, rest, value)
-        }
-        Value::Array(items) => match name.parse::<usize>() {
+    match &mut to.value {
+        Value::Table(table) => apply(table.entry_or_table(name), rest, value),
+        Value::List(items) => match name.parse::<usize>() {
             Ok(index) => match items.get_mut(index) {
                 Some(item) => apply(item, rest, value),
                 None => Err(format!("there is no number {index} (they start from 0)")),
@@ -162,7 +147,7 @@ fn apply(to: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
 
 impl fmt::Display for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.path.join("."), self.value)
+        write!(f, "{}={}", self.path.join("."), self.value.to_toml())
     }
 }
 
@@ -171,62 +156,41 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Something is unknown, missing, out of range or inconsistent. The message has the place in the file, or the
+    /// Something is unknown, missing, out of range or inconsistent. The problem has the place in the file, or the
     /// parameter that was set.
     pub fn read(text: &str, sets: &[Set]) -> Result<Self, Problem> {
-        let mut scenario: Self =
-            toml::from_str(text).map_err(|error| Problem::new(error.to_string().trim_end()))?;
+        let mut file = Node::toml(text)?;
+        let mut scenario: Self = file.read()?;
         if sets.is_empty() {
             scenario.clients.count_instances();
-            check::check(&scenario).map_err(|violation| placed(text, &violation))?;
-            return Ok(scenario);
+            return match check::check(&scenario) {
+                Ok(()) => Ok(scenario),
+                Err(violation) => {
+                    let span = place(&file, &violation.path);
+                    Err(Problem { span, ..Problem::whole(violation.to_string()) })
+                }
+            };
         }
-        let mut value: Value =
-            toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
-        apply_all(&mut value, sets)?;
+        apply_all(&mut file, sets)?;
         let all = sets.iter().map(|set| set.flag.as_str()).collect::<Vec<_>>().join(" ");
-        let with = |what: &dyn fmt::Display| Problem::new(format!("with {all}: {what}"));
-        let mut scenario: Self = value
-            .try_into()
-            .map_err(|error: toml::de::Error| with(&error.to_string().trim_end()))?;
+        let with = |Problem { message, help, .. }| Problem {
+            help,
+            ..Problem::whole(format!("with {all}: {message}"))
+        };
+        let mut scenario: Self = file.read().map_err(with)?;
         scenario.clients.count_instances();
-        check::check(&scenario).map_err(|violation| with(&violation))?;
+        check::check(&scenario).map_err(|violation| with(Problem::whole(violation.to_string())))?;
         Ok(scenario)
     }
 }
 
-/// A violation, with the line that it is about.
-fn placed(text: &str, violation: &check::Violation) -> Problem {
-    let Some(span) = find(text, &violation.path) else {
-        return Problem::new(violation.to_string());
-    };
-    let before = &text[..span.start];
-    let line = before.matches('\n').count();
-    let column = before.chars().rev().take_while(|c| *c != '\n').count();
-    let source = text.lines().nth(line).unwrap_or_default();
-    let margin = " ".repeat((line + 1).to_string().len());
-    let carets = "^".repeat(text[span].lines().next().unwrap_or_default().chars().count().max(1));
-    Problem::new(format!(
-        "at line {}, column {}\n{margin} |\n{} | {source}\n{margin} | {}{carets}\n{violation}",
-        line + 1,
-        column + 1,
-        line + 1,
-        " ".repeat(column),
-    ))
-}
-
-/// The span of the value at this path, or of the nearest table around it.
-fn find(text: &str, path: &str) -> Option<std::ops::Range<usize>> {
-    let table = DeTable::parse(text).ok()?;
-    let mut span = None;
-    let mut at: Option<&DeTable<'_>> = Some(table.get_ref());
+/// The place of the value at this path, or of the nearest table around it.
+fn place(file: &Node, path: &str) -> Option<TextSpan> {
+    let (mut node, mut span) = (file, None);
     for name in path.split('.') {
-        let Some((key, value)) = at.and_then(|table| table.get_key_value(name)) else { break };
-        span = Some(match value.get_ref() {
-            DeValue::Table(_) => key.span(),
-            _ => Spanned::span(value),
-        });
-        at = value.get_ref().as_table();
+        let Some(entry) = node.table().and_then(|table| table.entry(name)) else { break };
+        span = Some(if entry.node.table().is_some() { entry.key_span } else { entry.node.span });
+        node = &entry.node;
     }
     span
 }

@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use redial_core::admit::RateRule;
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Nanos, Rate};
+use redial_core::{Rate, Span};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::how_long::HowLong;
 use super::service_time::ServiceTime;
 use super::text::{count, duration, positive, share, some_time};
-use super::time::Time;
 
 /// The longest queue that a scenario may have.
 pub(super) const LONGEST_QUEUE: u32 = 100_000_000;
@@ -71,7 +71,7 @@ pub struct Service {
     /// The policy of these calls, if not the one under test.
     pub policy: Option<String>,
     /// How long a request or a reply takes to or from another service.
-    pub latency: Time,
+    pub latency: HowLong,
 }
 
 impl Default for Service {
@@ -96,7 +96,7 @@ impl Default for Service {
             ban: None,
             calls: Vec::new(),
             policy: None,
-            latency: Time::default(),
+            latency: HowLong::default(),
         }
     }
 }
@@ -109,7 +109,8 @@ impl Service {
 
     /// Requests a second that all shards or endpoints can serve with all servers busy; infinite without a limit.
     pub fn capacity(&self) -> f64 {
-        let (parts, per_request) = (f64::from(self.parts()), self.service.per_request as f64);
+        let (parts, per_request) =
+            (f64::from(self.parts()), self.service.per_request.as_nanos_f64());
         match self.servers.map(|servers| f64::from(servers.0)) {
             Some(servers) => {
                 servers * parts * 1e9 / (self.service.base.mean() + servers * per_request)
@@ -243,15 +244,15 @@ pub enum HintGiven {
     #[default]
     None,
     /// The same for all callers: `Retry-After: 5`.
-    Fixed(#[serde(deserialize_with = "some_time")] Nanos),
+    Fixed(#[serde(deserialize_with = "some_time")] Span),
     /// Drawn from a range for each caller.
     Jittered {
         /// The lower end.
         #[serde(deserialize_with = "duration")]
-        from: Nanos,
+        from: Span,
         /// The upper end.
         #[serde(deserialize_with = "some_time")]
-        to: Nanos,
+        to: Span,
     },
     /// A slot of the spare capacity, as the server's shed layer gives.
     Slots,
@@ -274,5 +275,5 @@ pub struct Ban {
     pub after: u32,
     /// How long the ban lasts.
     #[serde(deserialize_with = "some_time")]
-    pub duration: Nanos,
+    pub duration: Span,
 }

@@ -1,31 +1,31 @@
 use std::fmt;
 
-use redial_core::Nanos;
+use redial_core::Span;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer as _, MapAccess, Visitor};
 
+use super::how_long::HowLong;
 use super::text::duration;
-use super::time::Time;
 
 /// How long a server takes for a request. In a file a time, or `{ base = "1s", per_request = "10ms" }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServiceTime {
     /// Without other requests.
-    pub base: Time,
+    pub base: HowLong,
     /// How much longer it takes for each request that its shard has in service when it starts, itself included.
-    pub per_request: Nanos,
+    pub per_request: Span,
 }
 
 impl ServiceTime {
     /// Whether it takes no time at all.
     pub fn is_zero(&self) -> bool {
-        self.base.is_zero() && self.per_request == 0
+        self.base.is_zero() && self.per_request.is_zero()
     }
 
     /// How long a request takes on average that is alone, in nanoseconds.
     pub fn mean(&self) -> f64 {
-        self.base.mean() + self.per_request as f64
+        self.base.mean() + self.per_request.as_nanos_f64()
     }
 }
 
@@ -45,8 +45,8 @@ impl<'de> Visitor<'de> for ServiceTimeVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<ServiceTime, E> {
-        let base = Time::deserialize(StrDeserializer::new(text))?;
-        Ok(ServiceTime { base, per_request: 0 })
+        let base = HowLong::deserialize(StrDeserializer::new(text))?;
+        Ok(ServiceTime { base, per_request: Span::ZERO })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ServiceTime, A::Error> {
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for ServiceTimeVisitor {
             Growing::deserialize(table)
                 .map(|Growing { base, per_request }| ServiceTime { base, per_request })
         } else {
-            Time::deserialize(table).map(|base| ServiceTime { base, per_request: 0 })
+            HowLong::deserialize(table).map(|base| ServiceTime { base, per_request: Span::ZERO })
         }
     }
 }
@@ -65,9 +65,9 @@ impl<'de> Visitor<'de> for ServiceTimeVisitor {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Growing {
-    base: Time,
+    base: HowLong,
     #[serde(deserialize_with = "duration")]
-    per_request: Nanos,
+    per_request: Span,
 }
 
 /// A table whose first key was read, and is read again.

@@ -1,14 +1,14 @@
 use redial_core::admit::budget::Budget;
 use redial_core::admit::{Guards, StallRule};
 use redial_core::schedule::{HedgeDelay, HedgeRule};
-use redial_core::{Draft, MS, Policy, Preset};
+use redial_core::{Draft, Policy, Preset, Span, Time};
 
 use super::memory::MOST_GUARDS;
 use super::{Arrivals, Requeue, Scenario, Scope};
 use crate::peers::Peer;
 
 /// The shortest backoff cap of a policy whose failed calls rest.
-const SHORTEST_REST: u64 = MS;
+const SHORTEST_REST: Span = Span::MILLISECOND;
 
 /// A policy under test.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,9 +159,9 @@ impl Scenario {
         match policy.budget() {
             _ if policy.fleet().is_some() => false,
             Budget::None => false,
-            Budget::Window(_) if self.clients.call_once() => {
-                Guards::new(policy, 1, 0).balance(0).is_some_and(|it| it < u64::from(retries))
-            }
+            Budget::Window(_) if self.clients.call_once() => Guards::new(policy, 1, 0)
+                .balance(Time::ZERO)
+                .is_some_and(|it| it < u64::from(retries)),
             // One call is too few to find the destination slow.
             Budget::Tokens(tokens) if self.clients.call_once() => {
                 let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use redial_core::{Nanos, parse_duration};
+use redial_core::{Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 /// The longest duration in a scenario.
-const LONGEST: Nanos = 7 * 24 * 3600 * 1_000_000_000;
+const MAX_DURATION: Span = Span::from_secs(7 * 24 * 3600);
 
-/// A duration or a point in time, from 0 to a week.
-pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+/// A duration, from 0 to a week.
+pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
     struct Text;
     impl Visitor<'_> for Text {
-        type Value = Nanos;
+        type Value = Span;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a duration such as \"150ms\", at most 7d")
+            write!(f, "a duration such as \"150ms\", at most {MAX_DURATION}")
         }
-        fn visit_str<E: Error>(self, text: &str) -> Result<Nanos, E> {
-            let read = parse_duration(text).ok().filter(|nanos| *nanos <= LONGEST);
+        fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
+            let read = text.parse().ok().filter(|span| *span <= MAX_DURATION);
             read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
         }
     }
@@ -27,11 +27,16 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::E
 }
 
 /// A duration above zero.
-pub(super) fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+pub(super) fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
     match duration(from)? {
-        0 => Err(D::Error::custom("a duration above zero is needed")),
-        nanos => Ok(nanos),
+        Span::ZERO => Err(D::Error::custom("a duration above zero is needed")),
+        span => Ok(span),
     }
+}
+
+/// A point in time, as the duration since the start of the run.
+pub(super) fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+    duration(from).map(Time::at)
 }
 
 /// From 0 to 1, both included.

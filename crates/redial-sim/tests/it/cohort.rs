@@ -1,7 +1,8 @@
 //! Cohorts refuse what they cannot represent, lose no call, and agree with the exact engine.
 
 use proptest::prelude::*;
-use redial_sim::measure::{Run, Spread, Summary};
+use redial_core::Span;
+use redial_sim::measure::{Metric, Run, Spread, Summary};
 use redial_sim::scenario::{BuiltIn, Set};
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, cohort, exact};
@@ -53,7 +54,7 @@ fn built_in(name: &str, policy: &str, texts: &[&str]) -> (Scenario, Subject) {
     (scenario, subject)
 }
 
-fn cohorts((scenario, subject): &(Scenario, Subject), seeds: u64, tick: Option<u64>) -> Vec<Run> {
+fn cohorts((scenario, subject): &(Scenario, Subject), seeds: u64, tick: Option<Span>) -> Vec<Run> {
     let model = match tick {
         None => cohort::Model::new(scenario, subject),
         Some(tick) => cohort::Model::with_tick(scenario, subject, tick),
@@ -158,14 +159,14 @@ fn the_known_figures_of_the_blip() {
     {
         let many = ["clients.arrivals={synchronised={callers=100000,at=\"2s\"}}"];
         let runs = Summary::of(&cohorts(&built_in("blip-synchronised", policy, &many), 3, None));
-        let got = (runs.mean("served_peak_ratio"), runs.mean("amplification"));
+        let got = (runs.mean(Metric::ServedPeakRatio), runs.mean(Metric::Amplification));
         assert!((got.0 - served).abs() < 0.01, "{policy}: {got:?} instead of {served}");
         assert!((got.1 - attempts).abs() < 0.01, "{policy}: {got:?} instead of {attempts}");
     }
     for (policy, served) in [("no-retry", 1.0), ("none", 2.0), ("equal", 2.6), ("full", 2.6)] {
         let many = ["clients.arrivals={constant={rate=500000}}"];
         let runs = Summary::of(&cohorts(&built_in("blip", policy, &many), 3, None));
-        let got = runs.mean("served_peak_ratio");
+        let got = runs.mean(Metric::ServedPeakRatio);
         assert!((got - served).abs() < 0.05, "{policy}: {got} instead of {served}");
     }
 }
@@ -179,16 +180,16 @@ fn apart(mine: Spread, theirs: Spread) -> Option<(f64, f64)> {
 
 /// The figures that are compared, with the tolerated difference: even without randomness the length of a tick
 /// matters.
-const NUMBERS: [(&str, f64); 9] = [
-    ("amplification", 0.001),
-    ("success", 0.001),
-    ("peak_ratio", 0.003),
-    ("served_peak_ratio", 0.003),
-    ("goodput_lost", 0.001),
-    ("p50_ms", 0.3),
-    ("p99_ms", 0.5),
-    ("delay_sd_ms", 0.3),
-    ("waiting_max", 1.0),
+const NUMBERS: [(Metric, f64); 9] = [
+    (Metric::Amplification, 0.001),
+    (Metric::Success, 0.001),
+    (Metric::PeakRatio, 0.003),
+    (Metric::ServedPeakRatio, 0.003),
+    (Metric::GoodputLost, 0.001),
+    (Metric::P50Ms, 0.3),
+    (Metric::P99Ms, 0.5),
+    (Metric::DelaySdMs, 0.3),
+    (Metric::WaitingMax, 1.0),
 ];
 
 /// Compares mean and variance of every bucket of the series, and the figures of the whole run.
@@ -230,7 +231,7 @@ fn check_numbers(name: &str, mine: &[Run], theirs: &[Run], waiting: f64) {
         let theirs = theirs.value(number).unwrap_or_default();
         let error = mine.standard_error.hypot(theirs.standard_error);
         let off = (mine.mean - theirs.mean).abs();
-        let share = if number == "waiting_max" { waiting } else { 0.0 };
+        let share = if number == Metric::WaitingMax { waiting } else { 0.0 };
         let least = least + share * theirs.mean;
         assert!(off <= 5.0 * error + least, "{name}: {number} is {mine:?} instead of {theirs:?}");
     }
@@ -338,8 +339,9 @@ fn a_shorter_tick_changes_nothing() {
 fn a_tick_that_is_too_long_is_refused() {
     let (scenario, subject) = queue(&["backend.service=\"10ms\""]);
     let with_tick = |tick| cohort::Model::with_tick(&scenario, &subject, tick);
-    assert_eq!(with_tick(2_500_000).unwrap().tick(), 2_500_000);
-    let why = with_tick(5_000_000).unwrap_err().to_string();
+    let tick = Span::from_micros(2_500);
+    assert_eq!(with_tick(tick).unwrap().tick(), tick);
+    let why = with_tick(2 * tick).unwrap_err().to_string();
     assert!(why.contains("less than four ticks"), "{why}");
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redial_core::Span;
 use redial_sim::bench::{Cell, Family, Suite, high_traffic_cells, random_cells};
 
 fn texts(cells: &[Cell]) -> Vec<&str> {
@@ -34,7 +35,7 @@ fn high_traffic_follows_from_the_seed_and_is_in_range() {
     let cells = high_traffic_cells(60, 5).unwrap();
     assert_eq!(texts(&cells), texts(&high_traffic_cells(60, 5).unwrap()));
     assert_ne!(texts(&cells), texts(&high_traffic_cells(60, 6).unwrap()));
-    let mut combined: BTreeMap<(&str, u64), u32> = BTreeMap::new();
+    let mut combined: BTreeMap<(&str, Span), u32> = BTreeMap::new();
     for cell in &cells {
         let Cell { scenario, deadline, text, .. } = cell;
         let instances = scenario.clients.instances;
@@ -52,7 +53,7 @@ fn high_traffic_follows_from_the_seed_and_is_in_range() {
         }
         assert_eq!((cell.suite, cell.scale()), (Suite::HighTraffic, 1), "{text}");
         let (start, end) = scenario.fault_span().unwrap();
-        assert!(scenario.duration - end >= 2 * deadline.as_nanos() as u64, "{text}");
+        assert!(scenario.end() - end >= 2 * Span::from(*deadline), "{text}");
         *combined.entry((cell.kind, end - start)).or_default() += 1;
     }
     assert_eq!(combined.len(), 30, "each kind lasts for each time: {combined:?}");

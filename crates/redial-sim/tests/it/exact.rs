@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use redial_sim::Subject;
-use redial_sim::measure::Run;
+use redial_sim::measure::{Metric, Run};
 use redial_sim::scenario::Scenario;
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 
@@ -13,8 +13,8 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
     let scenario = built_in("capacity-loss", &["duration=40s"]);
     let subject = scenario.subject("backoff").unwrap();
     let on = |threads, seed| {
-        let settings = Settings { runs: 6, seed, threads, engine: Choice::Exact };
-        simulate(&scenario, &subject, &settings, &Watch::default())
+        let method = Choice::Exact.method(&scenario, &subject).unwrap();
+        simulate(&method, &Settings { runs: 6, seed, threads }, &Watch::default())
     };
     assert_eq!(on(1, 7), on(4, 7));
     assert_ne!(on(1, 7), on(1, 8));
@@ -22,13 +22,13 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
 
 #[test]
 fn a_stopped_simulation_has_the_runs_that_were_made() {
-    let scenario = built_in("blip", &[]);
+    let (scenario, subject) = (built_in("blip", &[]), Subject::no_retry());
+    let method = Choice::Exact.method(&scenario, &subject).unwrap();
     let watch = Watch::default();
     watch.stop();
-    let settings = Settings { runs: 3, seed: 1, threads: 1, engine: Choice::Exact };
-    let summary = simulate(&scenario, &Subject::no_retry(), &settings, &watch);
+    let summary = simulate(&method, &Settings { runs: 3, seed: 1, threads: 1 }, &watch);
     assert_eq!(summary.runs, 0);
-    assert_eq!(summary.value("calls"), None);
+    assert_eq!(summary.value(Metric::Calls), None);
 }
 
 /// One line for each part of the backend: the result of a hundred calls a second for ten seconds.
@@ -127,7 +127,7 @@ fn capacity_loss_cold_cache_and_pause_reduce_capacity() {
 fn a_cancelled_request_is_not_served() {
     let success = |cancel: bool| {
         let scenario = built_in("pause", &[&format!("backend.cancel={cancel}")]);
-        run(&scenario, "no-retry-1s", 4).mean("success")
+        run(&scenario, "no-retry-1s", 4).mean(Metric::Success)
     };
     let (done, dropped) = (success(false), success(true));
     assert!(dropped > done + 0.1, "{dropped} {done}");
@@ -137,7 +137,7 @@ fn a_cancelled_request_is_not_served() {
 fn a_write_whose_reply_is_lost_is_repeated_unless_it_is_keyed_or_unsafe() {
     let duplicates = |sets: &[&str], policy| {
         let run = run(&built_in("lost-replies", sets), policy, 2);
-        (run.mean("duplicates"), run.mean("success"))
+        (run.mean(Metric::Duplicates), run.mean(Metric::Success))
     };
     let (twice, success) = duplicates(&[], "careless");
     near("one in a hundred", twice, 300.0, 0.2);
@@ -153,7 +153,7 @@ fn a_write_whose_reply_is_lost_is_repeated_unless_it_is_keyed_or_unsafe() {
 #[test]
 fn clients_that_ignore_hints_are_banned() {
     let ban = "backend.ban={after=5,duration=\"30s\"}";
-    let success = |policy| run(&built_in("rate-limited", &[ban]), policy, 2).mean("success");
+    let success = |policy| run(&built_in("rate-limited", &[ban]), policy, 2).mean(Metric::Success);
     assert!(success("ignoring") < 0.5);
     assert_eq!(success("exact"), 1.0);
 }
@@ -187,10 +187,11 @@ fn restarted_instances_forget_and_begin_together() {
 #[test]
 fn one_bad_shard_harms_the_others_only_through_shared_guards() {
     let lost =
-        |sets: &[&str]| run(&built_in("shard-down", sets), "breaker", 1).mean("healthy_lost");
+        |sets: &[&str]| run(&built_in("shard-down", sets), "breaker", 1).mean(Metric::HealthyLost);
     assert!(lost(&[]) > 0.5);
     assert!(lost(&["clients.guards=shard"]) < 0.02);
-    let hot = |sets: &[&str]| run(&built_in("hot-key", sets), "breaker", 1).mean("healthy_lost");
+    let hot =
+        |sets: &[&str]| run(&built_in("hot-key", sets), "breaker", 1).mean(Metric::HealthyLost);
     assert!(hot(&[]) > 0.2);
     assert!(hot(&["clients.guards=shard"]) < 0.01);
 }
@@ -231,7 +232,7 @@ fn a_restart_leaves_no_stale_events() {
 fn a_rate_that_changes_between_two_calls_is_applied() {
     let calls = |arrivals: &str, rest: &str| {
         let it = scenario("20s", &format!("arrivals = {arrivals}"), rest, &attempts(1));
-        run(&it, "it", 20).mean("calls")
+        run(&it, "it", 20).mean(Metric::Calls)
     };
     let ramp = "{ ramp = { from = 0.01, to = 1000, duration = \"10s\" } }";
     near("ramp", calls(ramp, ""), 15_000.0, 0.01);
@@ -270,7 +271,7 @@ fn controllers_with_the_preset_send_least_and_converge_first() {
     let preset = run(&controllers, "control-plane", 5);
     for loop_without_end in ["doubling", "full-jitter"] {
         let other = run(&controllers, loop_without_end, 5);
-        for (figure, share) in [("amplification", 0.99), ("completion_ms", 0.6)] {
+        for (figure, share) in [(Metric::Amplification, 0.99), (Metric::CompletionMs, 0.6)] {
             let (ours, theirs) = (preset.mean(figure), other.mean(figure));
             assert!(ours < share * theirs, "{figure}: {ours}, {loop_without_end} {theirs}");
         }
@@ -282,9 +283,9 @@ fn controllers_without_jitter_come_in_clusters_until_the_end() {
     let controllers = built_in("controllers", &[]);
     let (doubling, jittered) =
         (run(&controllers, "doubling", 5), run(&controllers, "full-jitter", 5));
-    assert_eq!(doubling.mean("peak_ratio"), 1.0);
-    assert!(jittered.mean("peak_ratio") < 0.5);
-    assert!(doubling.mean("completion_ms") > 2.0 * jittered.mean("completion_ms"));
+    assert_eq!(doubling.mean(Metric::PeakRatio), 1.0);
+    assert!(jittered.mean(Metric::PeakRatio) < 0.5);
+    assert!(doubling.mean(Metric::CompletionMs) > 2.0 * jittered.mean(Metric::CompletionMs));
 }
 
 #[test]

@@ -4,10 +4,10 @@ use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule};
 use redial_core::decide::Safety;
 use redial_core::schedule::{Backoff, HintRule, Jitter};
-use redial_core::{Draft, Nanos, Policy, Preset, Rate, Stop};
+use redial_core::{Draft, Policy, Preset, Rate, Span, Stop};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, ScriptError, explain};
 
-const MS: Nanos = 1_000_000;
+const MS: Span = Span::MILLISECOND;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -215,8 +215,8 @@ fn polling_is_free_and_bounded() {
 fn waits_have_the_moments_of_their_distribution() {
     let full = ask(Policy::draft().attempts(8), "503", |_| {});
     for (wait, ceiling) in full.waits.iter().zip([100, 200, 400, 800, 1600, 2000, 2000]) {
-        let near = |value: Nanos, ratio: f64| {
-            let share = value as f64 / (ceiling * MS) as f64;
+        let near = |value: Span, ratio: f64| {
+            let share = value.ratio_to(ceiling * MS);
             assert!((share - ratio).abs() < 0.012, "retry {}: {share} is not {ratio}", wait.retry);
         };
         assert_eq!((wait.ceiling, wait.capped), (ceiling * MS, ceiling == 2000));
@@ -287,7 +287,17 @@ fn an_invalid_script_is_refused() {
     for token in ["50x", "99", "600", "Timeout", "UNAVAILIBLE", "grpc:17", "grpc:", "-1", "ok"] {
         check(&format!("503, {token}"), ScriptError::Outcome(token.to_owned()));
     }
-    for hint in ["", "=", "retry-after", "retry-after=", "retry-after=soon", "slot=7", "pause=1s"] {
+    let hints = [
+        "",
+        "=",
+        "retry-after",
+        "retry-after=",
+        "retry-after=soon",
+        "retry-after=+1",
+        "slot=7",
+        "pause=1s",
+    ];
+    for hint in hints {
         let token = format!("503@{hint}");
         check(&format!("200; {token}"), ScriptError::Hint(token.clone()));
     }

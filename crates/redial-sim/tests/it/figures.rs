@@ -1,17 +1,18 @@
 //! Figures from the literature.
 
 use crate::helpers::{attempts, built_in, near, once, run, scenario};
+use redial_sim::measure::Metric;
 
 #[test]
 fn jitter_does_not_lower_the_peak_of_callers_that_are_spread_out() {
     let blip = built_in("blip", &[]);
     for (policy, peak) in [("no-retry", 1.0), ("none", 2.0), ("full", 2.6)] {
-        near(policy, run(&blip, policy, 20).mean("served_peak_ratio"), peak, 0.03);
+        near(policy, run(&blip, policy, 20).mean(Metric::ServedPeakRatio), peak, 0.03);
     }
     // Published as 2.5 and 2.6 for windows that do not slide; the maximum over sliding windows is a little higher.
     let many = built_in("blip", &["clients.arrivals.constant.rate=50000"]);
-    near("equal of many", run(&many, "equal", 4).mean("served_peak_ratio"), 2.5, 0.06);
-    near("full of many", run(&many, "full", 4).mean("served_peak_ratio"), 2.6, 0.06);
+    near("equal of many", run(&many, "equal", 4).mean(Metric::ServedPeakRatio), 2.5, 0.06);
+    near("full of many", run(&many, "full", 4).mean(Metric::ServedPeakRatio), 2.6, 0.06);
 }
 
 #[test]
@@ -20,10 +21,10 @@ fn jitter_is_everything_when_callers_fail_together() {
     let table = [("none", 1.0, 3.0), ("equal", 0.5, 3.25), ("full", 0.29, 3.9)];
     for (policy, served, attempts) in table {
         let summary = run(&blip, policy, 2);
-        near(policy, summary.mean("served_peak_ratio"), served, 0.02);
-        near(policy, summary.mean("amplification"), attempts, 0.01);
+        near(policy, summary.mean(Metric::ServedPeakRatio), served, 0.02);
+        near(policy, summary.mean(Metric::Amplification), attempts, 0.01);
     }
-    near("retries that arrive", run(&blip, "full", 2).mean("peak_ratio"), 0.71, 0.02);
+    near("retries that arrive", run(&blip, "full", 2).mean(Metric::PeakRatio), 0.71, 0.02);
 }
 
 #[test]
@@ -44,8 +45,8 @@ fn budgets_against_a_failure_rate() {
         let clients = "instances = 100\narrivals = { constant = { rate = 1000 } }";
         let it = scenario("100s", clients, &format!("[backend]\nerrors = {errors}"), &policy);
         let summary = run(&it, "it", 4);
-        near(budget, summary.mean("amplification"), load, 0.02);
-        near(budget, summary.mean("success"), success, 0.02);
+        near(budget, summary.mean(Metric::Amplification), load, 0.02);
+        near(budget, summary.mean(Metric::Success), success, 0.02);
     }
 }
 
@@ -59,7 +60,7 @@ fn the_initial_allowance_of_many_buckets_adds_up() {
         let clients =
             format!("instances = {instances}\narrivals = {{ constant = {{ rate = 100 }} }}");
         let it = scenario("100s", &clients, "[backend]\nerrors = 0.5", &policy);
-        near("load", run(&it, "it", 4).mean("amplification"), load, 0.02);
+        near("load", run(&it, "it", 4).mean(Metric::Amplification), load, 0.02);
     }
 }
 
@@ -80,8 +81,8 @@ fn a_full_system_recovers_below_the_edge_and_not_above_it() {
     assert!(collapse(4, 3.0, "1000s") >= 0.9);
     let stuck = format!("arrivals = {{ poisson = {{ rate = {} }} }}", 8);
     let stuck = run(&scenario("500s", &stuck, backend, &policy(1)), "it", 5);
-    assert_eq!(stuck.mean("success"), 0.0, "late replies are not goodput");
-    assert_eq!(stuck.value("recover_ms"), None);
+    assert_eq!(stuck.mean(Metric::Success), 0.0, "late replies are not goodput");
+    assert_eq!(stuck.value(Metric::RecoverMs), None);
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn attempts_of_layers_multiply() {
             "[backend]\ncalls = [\"b\"]\n[service.b]\ncalls = [\"c\"]\n[service.c]\nerrors = {errors}"
         );
         let it = scenario("20s", "arrivals = { constant = { rate = 1000 } }", &rest, &attempts(4));
-        run(&it, "it", 4).mean("amplification")
+        run(&it, "it", 4).mean(Metric::Amplification)
     };
     assert_eq!(leaf(1.0), 64.0);
     near("half", leaf(0.5), 2.0, 0.02);
@@ -102,7 +103,7 @@ fn attempts_of_layers_multiply() {
 fn layers_that_pass_on_signals_do_not_multiply() {
     let chain = |sets: &[&str], policy: &str| {
         let scenario = built_in("layers", &[&["service.leaf.errors=1"], sets].concat());
-        run(&scenario, policy, 1).mean("amplification")
+        run(&scenario, policy, 1).mean(Metric::Amplification)
     };
     assert_eq!(chain(&[], "four-attempts"), 64.0);
     assert_eq!(chain(&["chain.stop_signal=true"], "four-attempts"), 4.0);

@@ -5,8 +5,8 @@ use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 
 pub(crate) fn run(scenario: &Scenario, policy: &str, runs: u32) -> Summary {
     let subject = scenario.subject(policy).unwrap();
-    let settings = Settings { runs, seed: 1, threads: 2, engine: Choice::Exact };
-    simulate(scenario, &subject, &settings, &Watch::default())
+    let method = Choice::Exact.method(scenario, &subject).unwrap();
+    simulate(&method, &Settings { runs, seed: 1, threads: 2 }, &Watch::default())
 }
 
 pub(crate) fn once(scenario: &Scenario, policy: &str, seed: u64) -> Run {

@@ -1,9 +1,10 @@
 //! What built-in scenarios say that they teach.
 
 use crate::helpers::{built_in, near, run};
+use redial_sim::measure::Metric;
 
 fn success(name: &str, sets: &[&str], policy: &str) -> f64 {
-    run(&built_in(name, sets), policy, 2).mean("success")
+    run(&built_in(name, sets), policy, 2).mean(Metric::Success)
 }
 
 fn collapse(name: &str, sets: &[&str], policy: &str) -> f64 {
@@ -34,7 +35,7 @@ fn retries_of_shed_requests_are_rejections() {
 
 #[test]
 fn a_tight_timeout_makes_a_healthy_tail_a_failure() {
-    let success = |policy| run(&built_in("heavy-tail", &[]), policy, 10).mean("success");
+    let success = |policy| run(&built_in("heavy-tail", &[]), policy, 10).mean(Metric::Success);
     assert!(success("no-retry") > 0.9999);
     near("impatient", success("impatient-once"), 0.927, 0.01);
     assert!(success("impatient") < 0.8);
@@ -80,8 +81,13 @@ fn a_timeout_per_attempt_or_a_hedge_helps_against_hangs() {
 
 #[test]
 fn three_layers_of_retries_bring_the_leaf_down() {
-    let run = |policy| run(&built_in("three-layers", &["duration=60s"]), policy, 2);
-    let (naive, budget) = (run("three-tries"), run("standard-1s"));
-    assert!(naive.collapse.value == 1.0 && naive.mean("amplification") > 15.0);
-    assert!(budget.collapse.value == 0.0 && budget.mean("amplification") < 1.1);
+    let run = |sets: &[&str], policy| run(&built_in("three-layers", sets), policy, 2);
+    let naive = run(&["duration=60s"], "three-tries");
+    assert!(naive.collapse.value == 1.0 && naive.mean(Metric::Amplification) > 15.0);
+    // A parked call inside a service looks like a slow response to its caller.
+    for (travels, most) in [("chain.deadline=false", 1.1), ("chain.deadline=true", 1.05)] {
+        let standard = run(&["duration=60s", travels], "standard-1s");
+        assert!(standard.mean(Metric::Success) > 0.999 && standard.collapse.value == 0.0);
+        assert!(standard.mean(Metric::Amplification) < most, "{travels}");
+    }
 }

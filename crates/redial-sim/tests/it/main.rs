@@ -16,6 +16,7 @@ mod helpers;
 mod lessons;
 mod pages;
 mod peers;
+mod presets;
 mod progress;
 mod quick;
 mod random;

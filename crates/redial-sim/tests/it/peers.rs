@@ -4,11 +4,10 @@ use std::time::Duration;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Stop, Verdict};
+use redial_core::{Call, Context, Deadline, Policy, Request, Span, Stop, Time, Verdict};
 use redial_sim::peers::Peer;
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
+const SECOND: Span = Span::SECOND;
 
 fn policy(name: &str) -> Policy {
     Peer::find(name).unwrap_or_else(|| panic!("no peer {name}")).policy()
@@ -17,8 +16,8 @@ fn policy(name: &str) -> Policy {
 /// The attempts, and the range of each wait in ms if all waits before it are the longest. Waits are uniform on
 /// their range, and a draw above the cap becomes the cap.
 fn waits(policy: &Policy) -> String {
-    let (backoff, mut previous) = (policy.backoff(), 0);
-    let ms = |nanos: Nanos| nanos as f64 / MS as f64;
+    let (backoff, mut previous) = (policy.backoff(), Span::ZERO);
+    let ms = Span::as_millis_f64;
     let ranges = (1..policy.attempts().min(8)).map(|k| {
         let range = backoff.range(k, previous);
         let (lo, hi) = (range.lo.min(backoff.cap()), backoff.longest(k, previous));
@@ -73,7 +72,7 @@ fn longer_sequences_end_at_the_caps_of_the_peers() {
     let longer = |name: &str| policy(name).edit().attempts(9).build().unwrap();
     assert_eq!(waits(&longer("istio")), "9: 0-25 0-50 0-100 0-200 0-250 0-250 0-250");
     assert_eq!(waits(&longer("linkerd")), "9: 0-25 0-50 0-100 0-200 0-250 0-250 0-250");
-    let ends = |name: &str, k| policy(name).backoff().range(k, 0);
+    let ends = |name: &str, k| policy(name).backoff().range(k, Span::ZERO);
     assert_eq!(ends("cenkalti", 40).lo, 30 * SECOND);
     assert_eq!(ends("cenkalti", 40).hi, 60 * SECOND);
     assert_eq!(ends("client-go", 40).hi, 1_000 * SECOND);
@@ -81,7 +80,10 @@ fn longer_sequences_end_at_the_caps_of_the_peers() {
     assert_eq!(ends("aws-2026", 40).hi, 20 * SECOND);
     assert_eq!(ends("backon", 40).hi, 60 * SECOND);
     assert_eq!(ends("grpc", 40).hi, SECOND);
-    assert_eq!(policy("finagle").backoff().range(2, 190 * MS).hi, 200 * MS);
+    assert_eq!(
+        policy("finagle").backoff().range(2, Span::from_millis(190)).hi,
+        Span::from_millis(200)
+    );
 }
 
 #[test]
@@ -100,14 +102,14 @@ fn deadlines_and_timeouts_are_those_of_the_peers() {
 struct Lab {
     policy: Policy,
     guards: Guards,
-    now: Nanos,
+    now: Time,
 }
 
 impl Lab {
     fn new(name: &str) -> Self {
         let policy = policy(name);
         let guards = Guards::new(&policy, 1, 0);
-        Self { policy, guards, now: 1_000 * SECOND }
+        Self { policy, guards, now: Time::at(1_000 * SECOND) }
     }
 
     fn cx(&self) -> Context<'_> {
@@ -119,7 +121,7 @@ impl Lab {
     fn retries_of_a_thousand(&self, class: Class) -> usize {
         let mut calls: Vec<_> = (0..1_000)
             .map(|_| {
-                let mut call = Call::new(&self.policy, self.now, NEVER);
+                let mut call = Call::new(&self.policy, self.now, Deadline::NONE);
                 let permit = call.admit(&self.cx(), self.now).unwrap();
                 (call, permit)
             })
@@ -139,7 +141,8 @@ impl Lab {
 
     /// One call, always with the same outcome: how many attempts it made and how it ended.
     fn call(&mut self, outcome: impl Into<Outcome>) -> (u32, Option<Stop>) {
-        let (mut call, outcome) = (Call::new(&self.policy, self.now, NEVER), outcome.into());
+        let (mut call, outcome) =
+            (Call::new(&self.policy, self.now, Deadline::NONE), outcome.into());
         loop {
             let permit = match call.admit(&self.cx(), self.now) {
                 Ok(permit) => permit,
@@ -231,8 +234,9 @@ fn few_peers_honour_hints() {
         lab.call(Failure::new(Class::Overloaded).hint(hint));
         lab.now - started
     };
-    let exact = Peer::all()
-        .filter(|peer| wait(peer, Hint::AtLeast(Duration::from_millis(4_567))) == 4_567 * MS);
+    let exact = Peer::all().filter(|peer| {
+        wait(peer, Hint::AtLeast(Duration::from_millis(4_567))) == Span::from_millis(4_567)
+    });
     let names: Vec<_> = exact.map(|peer| peer.name).collect();
     assert_eq!(names, ["grpc", "grpc-throttled", "aws-2026", "dotnet"]);
 
@@ -269,8 +273,6 @@ fn names_are_kebab_case_and_texts_are_one_line() {
 fn the_page_lists_every_peer() {
     let page = include_str!("../../../../docs/peers.md");
     let shown: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let rows = Peer::all().map(|peer| {
-        format!("| `{}` | {} | {} |", peer.name, peer.about, peer.differs.unwrap_or("–"))
-    });
+    let rows = Peer::all().map(|peer| format!("| `{}` | {} |", peer.name, peer.about));
     assert_eq!(shown, rows.collect::<Vec<_>>());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redial_sim::report::Progress;
+use redial_sim::report::RunProgress;
 
 fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -10,20 +10,20 @@ fn seconds(seconds: f64) -> Duration {
 
 #[test]
 fn a_long_simulation_is_announced_once() {
-    let mut progress = Progress::new(4.0);
+    let mut progress = RunProgress::new(4.0);
     assert_eq!(progress.estimate(0.0, seconds(5.0)), None, "nothing is known yet");
     assert_eq!(progress.estimate(0.4, seconds(0.9)), None, "too early");
     assert_eq!(progress.estimate(0.4, seconds(1.0)), None, "10 s are not long");
     let said = progress.estimate(0.4, seconds(3.0));
     assert_eq!(said.as_deref(), Some("4 runs will take about 30 s; Ctrl-C ends it early"));
     assert_eq!(progress.estimate(0.4, seconds(9.0)), None);
-    let said = Progress::new(1.0).estimate(0.01, seconds(4.0));
+    let said = RunProgress::new(1.0).estimate(0.01, seconds(4.0));
     assert_eq!(said.as_deref(), Some("1 run will take about 7 min; Ctrl-C ends it early"));
 }
 
 #[test]
 fn a_log_gets_a_line_every_ten_seconds() {
-    let mut progress = Progress::new(2.0);
+    let mut progress = RunProgress::new(2.0);
     let mut lines = Vec::new();
     for tenth in 0..=350 {
         let at = f64::from(tenth) / 10.0;

@@ -1,7 +1,8 @@
 //! What a person sees while moving a slider has to be quick and small, and as good as what takes longer.
 
+use redial_sim::measure::{Engine, Metric};
 use redial_sim::scenario::{BuiltIn, Scenario, Set};
-use redial_sim::simulate::{Choice, Detail, Engine, Settings, Watch, simulate};
+use redial_sim::simulate::{Choice, Detail, Settings, Watch, simulate};
 
 fn collapse(sets: &[&str]) -> Scenario {
     let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
@@ -50,19 +51,19 @@ fn a_quick_result_is_that_of_the_accurate_engine() {
         collapse(&["rate=50000", "backend.servers=571", "backend.queue=21429", "clients=500"]);
     for policy in ["loop", "standard"] {
         let subject = scenario.subject(policy).unwrap();
-        let run = |engine| {
-            let settings = Settings { runs: 1, seed: 1, threads: 1, engine };
-            simulate(&scenario, &subject, &settings, &Watch::default())
+        let run = |engine: Choice| {
+            let method = engine.method(&scenario, &subject).unwrap();
+            simulate(&method, &Settings { runs: 1, seed: 1, threads: 1 }, &Watch::default())
         };
         let exact = run(Choice::Exact);
         for detail in [Detail::Coarse, Detail::Full] {
             let quick = run(Choice::Quick(detail));
             assert_eq!(quick.collapse.value, exact.collapse.value, "{policy} {detail:?}");
-            for (name, most) in [("amplification", 0.05), ("success", 0.01)] {
-                let (quick, exact) = (quick.mean(name), exact.mean(name));
+            for (metric, most) in [(Metric::Amplification, 0.05), (Metric::Success, 0.01)] {
+                let (quick, exact) = (quick.mean(metric), exact.mean(metric));
                 assert!(
                     (quick - exact).abs() <= most * exact.max(1.0),
-                    "{policy} {detail:?} {name}: {quick} {exact}"
+                    "{policy} {detail:?} {metric}: {quick} {exact}"
                 );
             }
         }

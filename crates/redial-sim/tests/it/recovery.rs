@@ -1,10 +1,12 @@
 //! When is a storm over?
 
+use redial_core::{Span, Time};
 use redial_sim::Scenario;
 use redial_sim::measure::{Recorder, Run, Usual};
-use redial_sim::simulate::{Choice, Settings, Watch, simulate, usual_of};
+use redial_sim::simulate::usual_of;
 
-const MS: u64 = 1_000_000;
+use crate::helpers::run;
+
 const TEXT: &str = r#"
 title = "A call every millisecond, and a second of outage"
 duration = "10s"
@@ -19,8 +21,9 @@ fn failing(bad: std::ops::Range<u64>) -> Run {
     let scenario = Scenario::read(TEXT, &[]).unwrap();
     let mut recorder = Recorder::new(&scenario);
     for ms in 0..10_000 {
-        recorder.calls(ms * MS, 1);
-        recorder.ended(ms * MS, (ms + 1) * MS, !bad.contains(&ms), 1);
+        let at = Time::at(Span::from_millis(ms));
+        recorder.calls(at, 1);
+        recorder.ended(at, at + Span::MILLISECOND, !bad.contains(&ms), 1);
     }
     recorder.finish(None, 0)
 }
@@ -49,8 +52,6 @@ fn a_run_that_collapsed_before_the_fault_is_not_healthy() {
     assert!(!failing(500..9_500).compared(&half).collapsed, "a hundredth is usual here");
 }
 
-const SETTINGS: Settings = Settings { runs: 2, seed: 1, threads: 2, engine: Choice::Exact };
-
 /// Twice as many calls as the backend can serve, and callers that give up before the queue has emptied.
 const OVERLOADED: &str = r#"
 title = "More calls than the backend can serve, from the start"
@@ -76,10 +77,8 @@ fn a_collapse_needs_no_fault() {
     let scenario = Scenario::read(OVERLOADED, &[]).unwrap();
     let eager = scenario.subject("eager").unwrap();
     assert!(usual_of(&scenario, &eager.one_attempt(), 1).success > 0.95);
-    let of =
-        |name| simulate(&scenario, &scenario.subject(name).unwrap(), &SETTINGS, &Watch::default());
-    assert_eq!(of("patient").collapse.value, 0.0);
-    assert_eq!(of("eager").collapse.value, 1.0);
+    assert_eq!(run(&scenario, "patient", 2).collapse.value, 0.0);
+    assert_eq!(run(&scenario, "eager", 2).collapse.value, 1.0);
 }
 
 #[test]
@@ -88,8 +87,7 @@ fn in_a_closed_loop_goodput_counts() {
     let text = OVERLOADED.replace("poisson = { load = 0.9 }", closed);
     let text = text.replace("attempts = 10", "attempts = 60000").replace("2s", "none");
     let scenario = Scenario::read(&text, &[]).unwrap();
-    let eager = scenario.subject("eager").unwrap();
-    let eager = simulate(&scenario, &eager, &SETTINGS, &Watch::default());
+    let eager = run(&scenario, "eager", 2);
     assert_eq!(eager.collapse.value, 1.0, "nearly all of the calls that end succeed, but few do");
 }
 

@@ -1,10 +1,9 @@
 //! Reports of known figures.
 
-use redial_sim::measure::{Outcomes, Run, Series, Summary};
+use redial_sim::measure::{Engine, Outcomes, Run, Series, Summary};
 use redial_sim::report::{
     Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
 };
-use redial_sim::simulate::Engine;
 use redial_sim::{Scenario, Subject};
 
 const TEXT: &str = r#"

@@ -1,5 +1,7 @@
 //! Reading scenario files, and the error messages.
 
+use redial_core::{Span, Time};
+use redial_policy::{Position, PositionCursor};
 use redial_sim::Scenario;
 use redial_sim::scenario::Set;
 
@@ -25,16 +27,24 @@ duration = \"200ms\"
 attempts = 2
 ";
 
+/// The problem of a scenario, after its place.
 fn problem(text: &str, sets: &[&str]) -> String {
     let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
-    Scenario::read(text, &sets).unwrap_err().to_string()
+    let problem = Scenario::read(text, &sets).unwrap_err();
+    let Some(span) = problem.span else { return problem.to_string() };
+    let Position { line, column, .. } = PositionCursor::new(text).go(span);
+    format!("line {line}, column {column}: {problem}")
+}
+
+fn at(ms: u64) -> Time {
+    Time::at(Span::from_millis(ms))
 }
 
 #[test]
 fn a_scenario_file_is_read() {
     let scenario = Scenario::read(FILE, &[]).unwrap();
     assert_eq!(scenario.rate(), Some(500.0));
-    assert_eq!(scenario.fault_span(), Some((2_000_000_000, 2_200_000_000)));
+    assert_eq!(scenario.fault_span(), Some((at(2_000), at(2_200))));
     assert_eq!(scenario.subject("mine").unwrap().policy.attempts(), 2);
     assert!(scenario.subject("peer:envoy").unwrap().careless);
 }
@@ -45,7 +55,7 @@ fn any_parameter_can_be_set() {
         let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
         Scenario::read(FILE, &sets).unwrap()
     };
-    assert_eq!(set(&["outage.duration=2s"]).outage[0].duration, 2_000_000_000);
+    assert_eq!(set(&["outage.duration=2s"]).outage[0].duration, Span::from_secs(2));
     assert_eq!(set(&["clients.arrivals.poisson.load=0.8"]).rate(), Some(800.0));
     assert_eq!(set(&["clients.arrivals={constant={rate=7}}"]).rate(), Some(7.0));
     assert_eq!(set(&["backend.service=20ms"]).backend.capacity(), 500.0);
@@ -54,7 +64,7 @@ fn any_parameter_can_be_set() {
     let slow = |factor: &str| {
         set(&[&format!("slowdown={{start=\"1s\",duration=\"5s\",factor={factor}}}")])
     };
-    assert_eq!(slow("2").fault_span(), Some((1_000_000_000, 6_000_000_000)));
+    assert_eq!(slow("2").fault_span(), Some((at(1_000), at(6_000))));
     assert_eq!(slow("1").fault_span(), set(&[]).fault_span());
     let twice =
         FILE.replace("[outage]", "[[outage]]") + "[[outage]]\nstart = \"5s\"\nduration = \"1s\"\n";
@@ -62,7 +72,7 @@ fn any_parameter_can_be_set() {
     let sets = [Set::read("outage.share=0.5").unwrap(), Set::read("outage.1.start=6s").unwrap()];
     let outages = Scenario::read(&twice, &sets).unwrap().outage;
     assert_eq!(outages.iter().map(|it| it.share).collect::<Vec<_>>(), [0.5, 0.5]);
-    assert_eq!(outages[1].start, 6_000_000_000);
+    assert_eq!(outages[1].start, at(6_000));
 }
 
 /// The load and the capacity that it needs.
@@ -78,7 +88,12 @@ fn errors_name_their_place() {
         ("instances = 10", "instances = 1000000000000", "line 6, column 13", "from 1 to 25000000"),
         ("\"10ms\"", "\"10\"", "line 11", "a duration such as"),
         ("exponential = \"10ms\"", "exponential = \"0s\"", "line 11", "mean above zero"),
-        ("exponential = \"10ms\"", "gamma = \"10ms\"", "line 11", "unknown variant `gamma`"),
+        (
+            "exponential = \"10ms\"",
+            "gamma = \"10ms\"",
+            "line 11",
+            "must be one of exponential, uniform, normal, lognormal, but is `gamma`",
+        ),
         (
             "{ exponential = \"10ms\" }",
             "{ uniform = { from = \"2s\", to = \"1s\" } }",
@@ -124,7 +139,7 @@ fn errors_name_their_place() {
 #[test]
 fn errors_of_the_work_of_a_backend_name_their_place() {
     check(&[
-        ("queue = 100", "discipline = \"random\"", "line 12", "unknown variant `random`"),
+        ("queue = 100", "discipline = \"random\"", "line 12", "processor-sharing, but is `random`"),
         (LIMITED, "rate = 5 } }\n\n[backend]\ndiscipline = \"lifo\"", "line 10", "set servers"),
         (LIMITED, "rate = 5 } }\n\n[backend]\nreject_cost = 0.1", "line 10", "set servers"),
         ("queue = 100", "error_cost = 0.1", "line 12", "set errors and service"),

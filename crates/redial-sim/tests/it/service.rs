@@ -1,6 +1,7 @@
 //! Servers, queues, and what requests cost: against formulas and by hand.
 
 use proptest::prelude::*;
+use redial_sim::measure::Metric;
 
 use crate::helpers::{attempts, near, once, run, scenario};
 
@@ -11,7 +12,7 @@ fn success_at(load: f64, rest: &str) -> f64 {
     let backend = "servers = 10\nservice = { exponential = \"100ms\" }\nqueue = 20";
     let clients = format!("arrivals = {{ poisson = {{ load = {load} }} }}");
     let it = scenario("300s", &clients, &format!("[backend]\n{backend}\n{rest}"), &attempts(1));
-    run(&it, "it", 2).mean("success")
+    run(&it, "it", 2).mean(Metric::Success)
 }
 
 /// With goodput x and load l as multiples of the capacity, and rejections at the cost c: x + c (l − x) = 1.
@@ -96,7 +97,7 @@ fn lifo_serves_callers_that_still_wait() {
         let rest = format!("{backend}\ndiscipline = \"{discipline}\"\ncancel = {cancel}");
         let clients = "arrivals = { poisson = { load = 1.5 } }";
         let policy = attempts(1) + "attempt_timeout = \"1s\"";
-        run(&scenario("100s", clients, &rest, &policy), "it", 2).mean("success")
+        run(&scenario("100s", clients, &rest, &policy), "it", 2).mean(Metric::Success)
     };
     // Ten seconds of work are queued, and only the last second counts.
     assert!(success("fifo", false) < 0.15);

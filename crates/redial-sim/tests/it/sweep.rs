@@ -1,6 +1,8 @@
 //! Sweeps.
 
+use redial_core::{Span, Time};
 use redial_sim::Scenario;
+use redial_sim::measure::Metric;
 use redial_sim::scenario::{Arrivals, BuiltIn, Pace, Set};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate, simulate_all};
 use redial_sim::sweep::{Axis, MOST_CELLS, Sweep};
@@ -48,7 +50,7 @@ fn short_names_are_paths() {
     };
     let pace = |scenario: &Scenario| scenario.clients.arrivals.clone();
     assert_eq!(pace(&cell("rate=70,80")), Arrivals::Constant(Pace::Rate(70.0)));
-    assert_eq!(cell("outage=70ms,80ms").outage[0].duration, 70_000_000);
+    assert_eq!(cell("outage=70ms,80ms").outage[0].duration, Span::from_millis(70));
     assert_eq!(cell("clients=3,4").clients.instances, 3);
     assert_eq!(cell("policy.full.attempts=2,3").policy["full"].attempts(), 2);
     let limited = [Set::read("backend.servers=10").unwrap()];
@@ -68,7 +70,7 @@ fn cells_are_counted_and_checked_before_anything_runs() {
     let sweep = read("rate=100,200,300", "outage=1s,2s").unwrap();
     assert_eq!((sweep.cells().len(), sweep.rows()), (6, 2));
     assert_eq!(sweep.calls(), 2.0 * 6.0 * (100.0 + 200.0 + 300.0));
-    assert_eq!(sweep.cells()[4].outage[0].duration, 2_000_000_000, "row by row");
+    assert_eq!(sweep.cells()[4].outage[0].duration, Span::from_secs(2), "row by row");
     assert_eq!(sweep.cells()[4].rate(), Some(200.0));
     let many = read("rate=1..10000:10000", "outage=1s,2s").unwrap_err().to_string();
     assert!(many.contains("20000 cells") && many.contains(&MOST_CELLS.to_string()), "{many}");
@@ -81,13 +83,14 @@ fn cells_are_counted_and_checked_before_anything_runs() {
 #[test]
 fn a_sweep_runs_every_cell_until_it_is_stopped() {
     let sweep = Sweep::read(blip(), &[], Axis::read("rate=50,100").unwrap(), None).unwrap();
-    let subjects: Vec<_> =
-        sweep.cells().iter().map(|cell| vec![cell.subject("full").unwrap()]).collect();
-    let settings = Settings { runs: 2, seed: 3, threads: 2, engine: Choice::Exact };
+    let full = Scenario::read(blip(), &[]).unwrap().subject("full").unwrap();
+    let methods = sweep.cells().iter().map(|cell| Choice::Exact.method(cell, &full));
+    let methods: Vec<_> = methods.collect::<Result<_, _>>().unwrap();
+    let settings = Settings { runs: 2, seed: 3, threads: 2 };
     let watch = Watch::default();
-    let done = &sweep.run(&subjects, &settings, &watch)[0];
+    let done = &sweep.run(&methods, &settings, &watch)[0];
     let calls: Vec<f64> =
-        done.iter().map(|it| it.as_ref().unwrap().mean("calls").round()).collect();
+        done.iter().map(|it| it.as_ref().unwrap().mean(Metric::Calls).round()).collect();
     assert!(
         (299.0..=301.0).contains(&calls[0]) && (599.0..=601.0).contains(&calls[1]),
         "{calls:?}"
@@ -97,20 +100,22 @@ fn a_sweep_runs_every_cell_until_it_is_stopped() {
         "curves are dropped"
     );
     watch.stop();
-    assert!(sweep.run(&subjects, &settings, &watch)[0].iter().all(Option::is_none));
+    assert!(sweep.run(&methods, &settings, &watch)[0].iter().all(Option::is_none));
 }
 
 #[test]
 fn policies_that_take_turns_have_the_results_of_single_runs() {
     let scenario = Scenario::read(blip(), &[]).unwrap();
     let subjects = ["full", "no-retry", "equal"].map(|name| scenario.subject(name).unwrap());
-    let settings = Settings { runs: 3, seed: 5, threads: 2, engine: Choice::Auto };
+    let methods =
+        subjects.each_ref().map(|subject| Choice::Auto.method(&scenario, subject).unwrap());
+    let settings = Settings { runs: 3, seed: 5, threads: 2 };
     let watch = Watch::default();
-    let all = simulate_all(&scenario, &subjects, &settings, &watch);
+    let all = simulate_all(&methods, &settings, &watch);
     assert_eq!(watch.runs_done().round(), 9.0);
-    let alone = subjects.map(|subject| simulate(&scenario, &subject, &settings, &Watch::default()));
+    let alone = methods.map(|method| simulate(&method, &settings, &Watch::default()));
     assert_eq!(all, alone);
-    assert!(simulate_all(&scenario, &[], &settings, &watch).is_empty());
+    assert!(simulate_all(&[], &settings, &watch).is_empty());
 }
 
 #[test]
@@ -121,9 +126,9 @@ fn short_names_can_be_set_and_only_paired_quotes_are_removed() {
     };
     let set = read(&["rate=70", "outage=70ms", "clients=3"]).unwrap();
     assert_eq!(set.rate(), Some(70.0));
-    assert_eq!((set.outage[0].duration, set.clients.instances), (70_000_000, 3));
+    assert_eq!((set.outage[0].duration, set.clients.instances), (Span::from_millis(70), 3));
     let whole = read(&["outage={ start = '1s', duration = '2s' }"]).unwrap();
-    assert_eq!(whole.outage[0].start, 1_000_000_000);
+    assert_eq!(whole.outage[0].start, Time::at(Span::SECOND));
     let closed = "clients.arrivals={ closed = { callers = 5, think = '1s' } }";
     assert_eq!(read(&[closed, "clients=700"]).unwrap().clients.arrivals.callers(), Some(700));
     let wrong = read(&[closed, "load=0.5"]).unwrap_err().to_string();

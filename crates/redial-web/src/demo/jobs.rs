@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redial_queue::delivery::{Delivery, Invalid};
+use redial_queue::delivery::{Delivery, InvalidDelivery};
 use redial_queue::durable::{
     DurableQueue, Filter, JobId, NewJob, State, StoreError, remove_in_pages,
 };
@@ -66,7 +66,7 @@ impl Demo {
         Ok(next)
     }
 
-    fn job(&self, number: u64, may_die: bool) -> Result<NewJob, Invalid> {
+    fn job(&self, number: u64, may_die: bool) -> Result<NewJob, InvalidDelivery> {
         let (to, order) = (self.redial.address(), 1000 + number);
         let must_fail = may_die && number % DEAD_EVERY == 3;
         let (url, policy) = match number / DEAD_EVERY % 2 {

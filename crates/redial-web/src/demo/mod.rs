@@ -12,12 +12,12 @@ use std::{error, fmt};
 
 use redial::telemetry::Meter;
 use redial_core::storm::Level;
-use redial_core::{MS, Policy};
-use redial_live::{EndlessCallers, EndlessServer, Fault, Naive, Once, Setting};
+use redial_core::{Policy, Span};
+use redial_live::{EndlessCallers, EndlessServer, Fault, LiveScenario, Naive, Once};
 use redial_policy::file::File;
 use redial_sim::Scenario;
 use redial_sim::scenario::Set;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -41,7 +41,7 @@ const HALF: [(&str, &str); 4] = [
 
 /// Two backends with their callers. They end when this is dropped.
 pub struct Demo {
-    setting: Setting,
+    setting: LiveScenario,
     naive_policy: Policy,
     /// Dropped first, because callers need their server. Those of the naive loop, and those behind the sidecar.
     callers: Mutex<[Option<EndlessCallers>; 2]>,
@@ -55,12 +55,34 @@ pub struct Demo {
 #[derive(Debug)]
 pub struct DemoError(String);
 
+/// What the page has to know of the demo.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct DemoDescription {
+    /// The names of its two upstreams.
+    naive: &'static str,
+    redial: &'static str,
+    /// Requests a second that a backend can serve.
+    capacity: f64,
+    faults: Vec<DemoFault>,
+}
+
+/// The fault that is switched on.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct ActiveFault {
+    kind: &'static str,
+    left_ms: Option<u64>,
+}
+
 /// A fault that a visitor can switch on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct DemoFault {
     /// Its name.
     pub kind: &'static str,
     /// What happens.
+    #[serde(skip)]
     pub fault: Fault,
     /// How long it lasts, unless told otherwise.
     pub seconds: u64,
@@ -101,7 +123,7 @@ impl Demo {
         // Faults come from the page alone.
         let scenario = Scenario { outage: Vec::new(), ..scenario };
         let naive_policy = scenario.subject(NAIVE).map_err(DemoError::new)?.policy;
-        let setting = Setting::of(&scenario).map_err(DemoError::new)?;
+        let setting = LiveScenario::of(&scenario).map_err(DemoError::new)?;
         let server = || EndlessServer::start(&setting).map_err(DemoError::new);
         let (naive, redial) = (server()?, server()?);
         let (callers, kind) = (Mutex::default(), Mutex::new(""));
@@ -123,7 +145,7 @@ impl Demo {
         // The sidecar creates the meter with a longer window unless it exists.
         Meter::over(REDIAL, WINDOW);
         let (to, naive) = (self.redial.address(), &self.naive_policy);
-        let (attempts, timeout) = (naive.attempts(), naive.attempt_timeout_nanos() / MS);
+        let (attempts, timeout) = (naive.attempts(), naive.attempt_timeout_limit());
         File::read(&format!(
             "[proxy]\n\
              admin = \"none\"\n\
@@ -138,8 +160,8 @@ impl Demo {
              [policy.demo]\n\
              extends = \"standard\"\n\
              attempts = {attempts}\n\
-             attempt_timeout = \"{timeout}ms\"\n\
-             connect_timeout = \"{timeout}ms\"\n"
+             attempt_timeout = \"{timeout}\"\n\
+             connect_timeout = \"{timeout}\"\n"
         ))
         .map_err(DemoError::new)
     }
@@ -157,7 +179,7 @@ impl Demo {
     }
 
     fn naive_callers(&self) -> Result<EndlessCallers, DemoError> {
-        let impatient = self.setting.clone().timeout(self.naive_policy.attempt_timeout_nanos());
+        let impatient = self.setting.clone().timeout(self.naive_policy.attempt_timeout_limit());
         let meter = Arc::new(Meter::over(NAIVE, WINDOW));
         let to = self.naive.address();
         EndlessCallers::start(&impatient, to, Some(meter), |_| Naive::TYPICAL)
@@ -227,24 +249,20 @@ impl Demo {
     }
 
     /// The fault that is switched on, for the page.
-    pub(crate) fn fault(&self) -> Value {
-        let Some((_, left)) = self.redial.fault() else { return Value::Null };
+    pub(crate) fn fault(&self) -> Option<ActiveFault> {
+        let (_, left) = self.redial.fault()?;
         let kind = *self.kind.lock().unwrap_or_else(PoisonError::into_inner);
-        json!({ "kind": kind, "left_ms": left.map(|left| left / MS) })
+        Some(ActiveFault { kind, left_ms: left.map(Span::as_millis) })
     }
 
     /// What the page has to know of it.
-    pub(crate) fn describe(&self) -> Value {
-        let backend = &self.scenario().backend;
-        let faults = Self::FAULTS.map(|DemoFault { kind, seconds, meaning, .. }| {
-            json!({ "kind": kind, "seconds": seconds, "meaning": meaning })
-        });
-        json!({
-            "naive": NAIVE,
-            "redial": REDIAL,
-            "capacity": backend.capacity(),
-            "faults": faults,
-        })
+    pub(crate) fn describe(&self) -> DemoDescription {
+        DemoDescription {
+            naive: NAIVE,
+            redial: REDIAL,
+            capacity: self.scenario().backend.capacity(),
+            faults: Self::FAULTS.into(),
+        }
     }
 }
 

@@ -6,20 +6,18 @@ use axum::extract::rejection::JsonRejection;
 use axum::routing::post;
 use axum::{Json, Router};
 use http::StatusCode;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::Demo;
-use crate::app::App;
+use super::{ActiveFault, Demo};
 use crate::error::ApiError;
 
 /// The longest fault.
-const LONGEST: f64 = 600.0;
+const MAX_FAULT_SECONDS: f64 = 600.0;
 /// Switches the fault off, and restarts the naive callers.
 const NONE: &str = "none";
 
-pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/demo/fault", post(fail))
+pub(crate) fn routes<S>(demo: Option<Arc<Demo>>) -> Router<S> {
+    Router::new().route("/demo/fault", post(fail)).with_state(demo)
 }
 
 #[derive(Deserialize)]
@@ -29,11 +27,17 @@ struct Wanted {
     seconds: Option<f64>,
 }
 
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct FaultAnswer {
+    fault: Option<ActiveFault>,
+}
+
 async fn fail(
-    State(app): State<Arc<App>>,
+    State(demo): State<Option<Arc<Demo>>>,
     wanted: Result<Json<Wanted>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
-    let Some(demo) = &app.demo else {
+) -> Result<Json<FaultAnswer>, ApiError> {
+    let Some(demo) = demo else {
         let why = "there is no demo backend: the upstreams are those of your file";
         return Err(ApiError::new(StatusCode::NOT_FOUND, why));
     };
@@ -46,11 +50,12 @@ async fn fail(
     }
     let lasts = match wanted.seconds {
         None => None,
-        Some(seconds) if seconds > 0.0 && seconds <= LONGEST => {
+        Some(seconds) if seconds > 0.0 && seconds <= MAX_FAULT_SECONDS => {
             Some(Duration::from_secs_f64(seconds))
         }
         Some(seconds) => {
-            let why = format!("seconds = {seconds}: must be above 0 and at most {LONGEST}");
+            let why =
+                format!("seconds = {seconds}: must be above 0 and at most {MAX_FAULT_SECONDS}");
             return Err(ApiError::bad_request(why));
         }
     };
@@ -61,5 +66,5 @@ async fn fail(
             .await
             .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?,
     }
-    Ok(Json(json!({ "fault": demo.fault() })))
+    Ok(Json(FaultAnswer { fault: demo.fault() }))
 }

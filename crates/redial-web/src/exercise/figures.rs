@@ -5,12 +5,18 @@
 use std::time::Duration;
 
 use redial_core::schedule::Backoff;
-use redial_core::{LONGEST, MS, Nanos, Policy};
+use redial_core::{LONGEST_DURATION, Policy, Span};
+use redial_sim::measure::Metric;
 use redial_sim::scenario::{BuiltIn, Set};
 use redial_sim::simulate::{Choice, Detail, Settings, Watch, simulate};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
+
+const MAX_WAIT_MS: f64 = 3_600_000.0;
+const MAX_ROWS: u32 = 20;
+const MAX_RATE: f64 = 1e8;
+const MAX_REPEATS: u32 = 19;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,48 +28,48 @@ pub(crate) struct BackoffAsk {
 
 /// The waits of a policy with full jitter.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct BackoffTable {
-    rows: Vec<Wait>,
+    rows: Vec<WaitRow>,
     /// The mean of all waits together, and without jitter.
     expected_ms: f64,
     fixed_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
-struct Wait {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct WaitRow {
     retry: u32,
     uncapped_ms: f64,
     ceiling_ms: f64,
     expected_ms: f64,
 }
 
-fn ms(nanos: Nanos) -> f64 {
-    nanos as f64 / MS as f64
-}
-
 impl BackoffAsk {
     pub(crate) fn table(&self) -> Result<BackoffTable, ApiError> {
         let Self { base_ms, cap_ms, retries } = *self;
-        if !(1.0..=3_600_000.0).contains(&base_ms) || !(base_ms..=3_600_000.0).contains(&cap_ms) {
-            let why = "base_ms has to be from 1 to 3600000, and cap_ms at least as long";
+        if !(1.0..=MAX_WAIT_MS).contains(&base_ms) || !(base_ms..=MAX_WAIT_MS).contains(&cap_ms) {
+            let why =
+                format!("base_ms has to be from 1 to {MAX_WAIT_MS}, and cap_ms at least as long");
             return Err(ApiError::bad_request(why));
         }
-        if !(1..=20).contains(&retries) {
-            return Err(ApiError::bad_request("retries has to be from 1 to 20"));
+        if !(1..=MAX_ROWS).contains(&retries) {
+            let why = format!("retries has to be from 1 to {MAX_ROWS}");
+            return Err(ApiError::bad_request(why));
         }
         let time = |ms: f64| Duration::from_secs_f64(ms / 1e3);
         let backoff = Backoff::exponential(time(base_ms), time(cap_ms));
-        let uncapped = Backoff::exponential(time(base_ms), Duration::from_nanos(LONGEST));
+        let uncapped = Backoff::exponential(time(base_ms), LONGEST_DURATION.into());
         let row = |retry| {
-            let range = backoff.range(retry, 0);
-            Wait {
+            let range = backoff.range(retry, Span::ZERO);
+            WaitRow {
                 retry,
-                uncapped_ms: ms(uncapped.ceiling(retry)),
-                ceiling_ms: ms(backoff.ceiling(retry)),
-                expected_ms: (ms(range.lo) + ms(range.hi)) / 2.0,
+                uncapped_ms: uncapped.ceiling(retry).as_millis_f64(),
+                ceiling_ms: backoff.ceiling(retry).as_millis_f64(),
+                expected_ms: (range.lo.as_millis_f64() + range.hi.as_millis_f64()) / 2.0,
             }
         };
-        let rows: Vec<Wait> = (1..=retries).map(row).collect();
+        let rows: Vec<WaitRow> = (1..=retries).map(row).collect();
         let expected_ms = rows.iter().map(|row| row.expected_ms).sum();
         let fixed_ms = rows.iter().map(|row| row.ceiling_ms).sum();
         Ok(BackoffTable { rows, expected_ms, fixed_ms })
@@ -79,6 +85,7 @@ pub(crate) struct AmplificationAsk {
 
 /// What retries do to the load when every attempt fails.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Amplification {
     /// Attempts of a call in the worst case.
     multiplier: u32,
@@ -92,8 +99,9 @@ pub(crate) struct Amplification {
 
 impl AmplificationAsk {
     pub(crate) fn check(&self) -> Result<(), ApiError> {
-        if !(1.0..=1e8).contains(&self.rate) || self.retries > 19 {
-            let why = "rate has to be from 1 to 100000000, and retries from 0 to 19";
+        if !(1.0..=MAX_RATE).contains(&self.rate) || self.retries > MAX_REPEATS {
+            let why =
+                format!("rate has to be from 1 to {MAX_RATE}, and retries from 0 to {MAX_REPEATS}");
             return Err(ApiError::bad_request(why));
         }
         Ok(())
@@ -127,10 +135,9 @@ impl AmplificationAsk {
         let payments = BuiltIn::find("payments").ok_or_else(|| wrong("no scenario".to_owned()))?;
         let scenario = payments.read(&sets).map_err(|problem| wrong(problem.to_string()))?;
         let subject = scenario.subject(policy).map_err(wrong)?;
-        let engine = Choice::Quick(Detail::Coarse);
-        engine.method(&scenario, &subject).map_err(wrong)?;
-        let settings = Settings { runs: 1, seed: 1, threads: 1, engine };
-        Ok(simulate(&scenario, &subject, &settings, watch).mean("peak_ratio"))
+        let method = Choice::Quick(Detail::Coarse).method(&scenario, &subject).map_err(wrong)?;
+        let settings = Settings { runs: 1, seed: 1, threads: 1 };
+        Ok(simulate(&method, &settings, watch).mean(Metric::PeakRatio))
     }
 }
 
@@ -142,6 +149,7 @@ pub(crate) struct BudgetAsk {
 
 /// The budget that keeps the load below a multiple of the calls.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct BudgetFigures {
     /// Retries for each call.
     ratio: f64,

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use redial_policy::rubric::{CRITERIA, Score};
-use redial_policy::{Cursor, Finding};
+use redial_policy::rubric::{CRITERIA, RubricScore};
+use redial_policy::{Finding, PositionCursor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use self::figures::{
     Amplification, AmplificationAsk, BackoffAsk, BackoffTable, BudgetAsk, BudgetFigures,
 };
-use self::quiz::QUIZ;
+use self::quiz::{QUIZ, QuizQuestion};
 use crate::app::App;
 use crate::body::{Body, QueryParams};
 use crate::error::ApiError;
@@ -56,9 +55,25 @@ methods = [\"POST\"]
 policy  = \"payments\"
 ";
 
-async fn describe() -> Json<Value> {
-    let rubric = CRITERIA.map(|it| json!({ "name": it.name, "about": it.about }));
-    Json(json!({ "questions": QUIZ, "task": TASK, "start": START, "rubric": rubric }))
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct ExerciseDescription {
+    questions: &'static [QuizQuestion],
+    task: &'static str,
+    start: &'static str,
+    rubric: Vec<RubricLine>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct RubricLine {
+    name: &'static str,
+    about: &'static str,
+}
+
+async fn describe() -> Json<ExerciseDescription> {
+    let rubric = CRITERIA.map(|it| RubricLine { name: it.name, about: it.about }).into();
+    Json(ExerciseDescription { questions: &QUIZ, task: TASK, start: START, rubric })
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,6 +84,7 @@ struct Chosen {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 struct Judged {
     is_right: bool,
     right: usize,
@@ -100,22 +116,25 @@ struct Answered {
 
 /// The score of each policy, and what a review finds.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 struct Scored {
-    scores: Vec<ScoreJson>,
+    scores: Vec<PolicyScore>,
     remarks: Vec<Remark>,
 }
 
 #[derive(Debug, Serialize)]
-struct ScoreJson {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct PolicyScore {
     policy: String,
     met: usize,
     of: usize,
     grade: &'static str,
-    points: Vec<PointJson>,
+    points: Vec<ScorePoint>,
 }
 
 #[derive(Debug, Serialize)]
-struct PointJson {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct ScorePoint {
     name: &'static str,
     about: &'static str,
     met: bool,
@@ -127,15 +146,15 @@ async fn score(Body(Answered { toml }): Body<Answered>) -> Result<Json<Scored>, 
     let reviewed = review::review("answer", &toml)?;
     let findings: Vec<&Finding> = reviewed.findings.iter().map(|(finding, _)| finding).collect();
     let scores = reviewed.found.iter().map(|found| {
-        let score = Score::of(found, findings.iter().copied());
-        let points = score.points.iter().map(|point| PointJson {
+        let score = RubricScore::of(found, findings.iter().copied());
+        let points = score.points.iter().map(|point| ScorePoint {
             name: point.criterion.name,
             about: point.criterion.about,
             met: point.met,
             why: point.why.clone(),
-            line: Cursor::new(&toml).go(point.place.span).line,
+            line: PositionCursor::new(&toml).go(point.place.span).line,
         });
-        ScoreJson {
+        PolicyScore {
             policy: score.policy.clone(),
             met: score.met(),
             of: score.points.len(),
@@ -162,4 +181,15 @@ async fn amplification(
 ) -> Result<Json<Amplification>, ApiError> {
     ask.check()?;
     simulation_thread.compute("", move |watch| ask.compute(watch)).await?.map(Json)
+}
+
+/// The types of these responses and requests.
+#[cfg(feature = "typescript")]
+pub(crate) fn visit_types(types: &mut impl ts_rs::TypeVisitor) {
+    types.visit::<ExerciseDescription>();
+    types.visit::<Judged>();
+    types.visit::<Scored>();
+    types.visit::<BackoffTable>();
+    types.visit::<Amplification>();
+    types.visit::<BudgetFigures>();
 }

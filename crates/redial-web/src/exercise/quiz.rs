@@ -4,7 +4,8 @@ use serde::Serialize;
 
 /// A question with its options.
 #[derive(Debug, Serialize)]
-pub(crate) struct Question {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct QuizQuestion {
     pub(crate) text: &'static str,
     pub(crate) options: &'static [&'static str],
     /// The index of the right option.
@@ -17,8 +18,8 @@ pub(crate) struct Question {
     pub(crate) command: &'static str,
 }
 
-pub(crate) const QUIZ: [Question; 4] = [
-    Question {
+pub(crate) const QUIZ: [QuizQuestion; 4] = [
+    QuizQuestion {
         text: "A client receives HTTP 404 Not Found. What should it do?",
         options: &[
             "Retry with exponential backoff",
@@ -30,7 +31,7 @@ pub(crate) const QUIZ: [Question; 4] = [
         explanation: "404 is final: the server understood the request, and the resource is not there. A second request gets the same answer.",
         command: "redial explain --policy standard --outcomes 404",
     },
-    Question {
+    QuizQuestion {
         text: "Why is full jitter, a random wait between 0 and the ceiling, better than waiting exactly as long as the backoff says?",
         options: &[
             "It makes a single client succeed sooner",
@@ -42,7 +43,7 @@ pub(crate) const QUIZ: [Question; 4] = [
         explanation: "Its value is collective. Clients that fail at the same instant draw different waits, so that their retries spread over the window. A single client does not wait longer: the draw is at most the ceiling.",
         command: "redial explain --policy peer:backon --runs 3",
     },
-    Question {
+    QuizQuestion {
         text: "A server answers 429 with Retry-After: 45. The backoff computes 3 seconds. How long does the client wait?",
         options: &[
             "3 seconds",
@@ -54,7 +55,7 @@ pub(crate) const QUIZ: [Question; 4] = [
         explanation: "The server knows its own limits. Retry-After is a floor for the wait; a spread is added, because other clients got the same answer.",
         command: "redial explain --policy web --outcomes 429@retry-after=45,200",
     },
-    Question {
+    QuizQuestion {
         text: "Which condition makes it safe to retry POST /transfers?",
         options: &[
             "The request timed out, so the server did not receive it",

@@ -5,7 +5,7 @@ use redial_core::admit::BreakerState;
 use redial_core::decide::Class;
 use redial_core::storm::Level;
 
-use super::state::Upstream;
+use super::state::UpstreamState;
 
 /// A job that has been due for this long has no worker, or a destination that does not answer.
 const LONG_DUE_MS: u64 = 60_000;
@@ -43,7 +43,11 @@ pub(super) fn breaker(states: [u32; 3]) -> &'static str {
 }
 
 /// What to do about an upstream: the first that helps.
-pub(super) fn action(upstream: &Upstream, now: &Snapshot, top: Option<Class>) -> Option<String> {
+pub(super) fn action(
+    upstream: &UpstreamState,
+    now: &Snapshot,
+    top: Option<Class>,
+) -> Option<String> {
     let flow = now.reading.flow;
     let is_storm = upstream.rank > 0;
     if is_storm && flow.from_above().is_some_and(|share| share > 0.5) {

@@ -7,17 +7,55 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::{Live, Moment, Sample};
-use crate::demo::Demo;
+use super::ring::SECONDS;
+use super::{Live, LiveState, Moment, Sample};
+use crate::demo::{ActiveFault, Demo};
 
 /// How long a browser waits before it connects again, in milliseconds: drawn, so that many tabs do not come back together.
 const RETRY_MS: std::ops::Range<u64> = 1000..3000;
 /// Samples that are further apart than this leave a gap.
 const GAP_MS: u64 = 2500;
+
+/// A sample, as it is sent. The latest one has the state.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct SentSample<'a> {
+    #[serde(flatten)]
+    sample: &'a Sample,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    state: Option<SentState<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct SentState<'a> {
+    #[serde(flatten)]
+    state: &'a LiveState,
+    /// The fault of the demo.
+    fault: Option<ActiveFault>,
+}
+
+/// The times by which the page tells that samples are missing.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct SampleTimes {
+    /// Samples that are further apart have a gap between them.
+    gap_ms: u64,
+    /// How many samples are kept second by second.
+    kept: usize,
+}
+
+impl Default for SampleTimes {
+    fn default() -> Self {
+        Self { gap_ms: GAP_MS, kept: SECONDS }
+    }
+}
 
 /// The body of the response. It has no end.
 pub(super) struct Events(mpsc::Receiver<Bytes>);
@@ -93,11 +131,9 @@ fn reset() -> String {
 
 /// A sample, with the state if it is the latest.
 fn event_of(sample: &Sample, moment: Option<&Moment>, demo: Option<&Demo>) -> String {
-    let mut data = serde_json::to_value(sample).unwrap_or_default();
-    if let Some(Moment { state, .. }) = moment {
-        data["state"] = serde_json::to_value(state).unwrap_or_default();
-        data["state"]["fault"] = demo.map_or(Value::Null, Demo::fault);
-    }
+    let state =
+        moment.map(|moment| SentState { state: &moment.state, fault: demo.and_then(Demo::fault) });
+    let data = serde_json::to_string(&SentSample { sample, state }).unwrap_or_default();
     format!("event: sample\nid: {}\ndata: {data}\n\n", sample.id)
 }
 

@@ -26,9 +26,10 @@ use crate::clock::{Stopwatch, unix_ms};
 use ring::Ring;
 use sampler::{Backlog, Sampler, Time};
 
+pub(crate) use events::SampleTimes;
 pub(crate) use routes::routes;
 pub use sample::{Sample, UpstreamSample};
-pub use state::{State, Stopped, Upstream, Verdict};
+pub use state::{LiveState, Stopped, StormVerdict, UpstreamState};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// How many samples a visitor may be behind.
@@ -57,7 +58,7 @@ pub struct Moment {
     /// The sample.
     pub sample: Arc<Sample>,
     /// What a visitor reads.
-    pub state: State,
+    pub state: LiveState,
 }
 
 impl Live {
@@ -129,4 +130,11 @@ impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").finish_non_exhaustive()
     }
+}
+
+/// The types of these responses and requests.
+#[cfg(feature = "typescript")]
+pub(crate) fn visit_types(types: &mut impl ts_rs::TypeVisitor) {
+    types.visit::<events::SentSample<'static>>();
+    types.visit::<routes::History<ring::HistoryStep>>();
 }

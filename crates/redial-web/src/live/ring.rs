@@ -20,14 +20,15 @@ pub(super) const STEP_MS: u32 = STEP as u32 * 1000;
 #[derive(Default)]
 pub(super) struct Ring {
     seconds: VecDeque<Arc<Sample>>,
-    steps: VecDeque<Arc<Step>>,
+    steps: VecDeque<Arc<HistoryStep>>,
     /// The samples since the last step.
     next: Vec<Arc<Sample>>,
 }
 
 /// Ten seconds of all upstreams.
 #[derive(Debug, Serialize)]
-pub(super) struct Step {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct HistoryStep {
     /// When it ended, in Unix milliseconds.
     at: u64,
     upstreams: Vec<UpstreamStep>,
@@ -35,24 +36,29 @@ pub(super) struct Step {
 
 /// Ten seconds of an upstream. Counts are sums; the others are the extremes of its samples.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 struct UpstreamStep {
     name: String,
     calls: u64,
     attempts: u64,
     succeeded: u64,
     stopped: u64,
-    calls_per_s: Range,
-    attempts_per_s: Range,
+    calls_per_s: Extremes,
+    attempts_per_s: Extremes,
     #[serde(skip_serializing_if = "Option::is_none")]
-    multiplier: Option<Range>,
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    multiplier: Option<Extremes>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p50_ms: Option<Range>,
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    p50_ms: Option<Extremes>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p99_ms: Option<Range>,
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    p99_ms: Option<Extremes>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Range {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct Extremes {
     min: f64,
     max: f64,
 }
@@ -70,7 +76,7 @@ impl Ring {
         if self.steps.len() >= STEPS {
             self.steps.pop_front();
         }
-        self.steps.extend(Step::of(&self.next).map(Arc::new));
+        self.steps.extend(HistoryStep::of(&self.next).map(Arc::new));
         self.next.clear();
     }
 
@@ -90,12 +96,12 @@ impl Ring {
         self.seconds.back()
     }
 
-    pub(super) fn steps(&self) -> Vec<Arc<Step>> {
+    pub(super) fn steps(&self) -> Vec<Arc<HistoryStep>> {
         self.steps.iter().cloned().collect()
     }
 }
 
-impl Step {
+impl HistoryStep {
     fn of(samples: &[Arc<Sample>]) -> Option<Self> {
         let at = samples.last()?.at;
         let mut upstreams: Vec<UpstreamStep> = Vec::new();
@@ -120,11 +126,11 @@ impl UpstreamStep {
             attempts,
             succeeded,
             stopped,
-            calls_per_s: Range::of(per_s(calls, span_ms)),
-            attempts_per_s: Range::of(per_s(attempts, span_ms)),
-            multiplier: sample.multiplier.map(Range::of),
-            p50_ms: sample.p50_ms.map(Range::of),
-            p99_ms: sample.p99_ms.map(Range::of),
+            calls_per_s: Extremes::of(per_s(calls, span_ms)),
+            attempts_per_s: Extremes::of(per_s(attempts, span_ms)),
+            multiplier: sample.multiplier.map(Extremes::of),
+            p50_ms: sample.p50_ms.map(Extremes::of),
+            p99_ms: sample.p99_ms.map(Extremes::of),
         }
     }
 
@@ -135,9 +141,9 @@ impl UpstreamStep {
         self.stopped += sample.stopped;
         self.calls_per_s = self.calls_per_s.with(per_s(sample.calls, span_ms));
         self.attempts_per_s = self.attempts_per_s.with(per_s(sample.attempts, span_ms));
-        let with = |range: Option<Range>, value: Option<f64>| match (range, value) {
+        let with = |range: Option<Extremes>, value: Option<f64>| match (range, value) {
             (Some(range), Some(value)) => Some(range.with(value)),
-            (range, value) => range.or(value.map(Range::of)),
+            (range, value) => range.or(value.map(Extremes::of)),
         };
         self.multiplier = with(self.multiplier, sample.multiplier);
         self.p50_ms = with(self.p50_ms, sample.p50_ms);
@@ -150,7 +156,7 @@ fn per_s(count: u64, span_ms: u64) -> f64 {
     rounded(count as f64 * 1000.0 / span_ms.max(1) as f64)
 }
 
-impl Range {
+impl Extremes {
     fn of(value: f64) -> Self {
         Self { min: value, max: value }
     }

@@ -1,9 +1,9 @@
 use redial::telemetry::Snapshot;
-use redial_core::MS;
 use serde::Serialize;
 
 /// One second of all upstreams.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Sample {
     /// Ascends, also over a restart of the server.
     pub id: u64,
@@ -17,6 +17,7 @@ pub struct Sample {
 
 /// One second of an upstream.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct UpstreamSample {
     /// Its name.
     pub name: String,
@@ -30,9 +31,11 @@ pub struct UpstreamSample {
     pub stopped: u64,
     /// Half of the attempts took at most this long, failed ones included; absent without attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub p50_ms: Option<f64>,
     /// 99 of 100 took at most this long.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub p99_ms: Option<f64>,
     /// Attempts per fresh call over the detector's window; absent without calls in it.
     pub multiplier: Option<f64>,
@@ -49,7 +52,7 @@ impl UpstreamSample {
         let answered = before.map_or(now.answered, |before| now.answered.since(&before.answered));
         let failed = before.map_or(now.failed, |before| now.failed.since(&before.failed));
         let durations = answered.with(&failed);
-        let ms = |share| durations.quantile(share).map(|nanos| rounded(nanos as f64 / MS as f64));
+        let ms = |share| durations.quantile(share).map(|span| rounded(span.as_millis_f64()));
         let flow = now.reading.flow;
         Self {
             name: name.to_owned(),

@@ -9,10 +9,12 @@ use redial_core::storm::Level;
 
 use super::advice;
 use super::sample::{Sample, UpstreamSample, rounded};
-use super::state::{State, Stopped, Upstream, Verdict};
+use super::state::{LiveState, RecentOutcomes, Stopped, StormVerdict, UpstreamState};
 
 /// What the top reason of an upstream is taken from.
 const REASONS_OVER: usize = 60;
+/// How many samples tell whether most attempts fail now.
+const FAILING_OVER: usize = 3;
 /// The last stops that are shown, and for how long stops of one kind count as one entry.
 const MOST_STOPS: usize = 30;
 const SAME_STOP_MS: u64 = 10_000;
@@ -39,6 +41,7 @@ const CLASSES: usize = 10;
 #[derive(Clone, Copy, Default)]
 struct Totals {
     attempts: u64,
+    succeeded: u64,
     /// By class.
     failures: [u64; CLASSES],
 }
@@ -66,7 +69,7 @@ impl Sampler {
         snapshots: Vec<Snapshot>,
         time: Time,
         backlog: &Backlog,
-    ) -> (Sample, State) {
+    ) -> (Sample, LiveState) {
         let Time { now, span_ms } = time;
         // A clock that is set back must not repeat numbers.
         self.last_id = now.max(self.last_id + 1);
@@ -96,9 +99,9 @@ impl Sampler {
             }
         }
         upstreams.sort_by(|a, b| b.badness().total_cmp(&a.badness()).then(a.name.cmp(&b.name)));
-        let verdict = Verdict::of(&upstreams);
+        let verdict = StormVerdict::of(&upstreams);
         let stops = self.stops.iter().rev().cloned().collect();
-        (sample, State { verdict, upstreams, stops })
+        (sample, LiveState { verdict, upstreams, stops })
     }
 }
 
@@ -108,8 +111,8 @@ impl Memory {
         if self.totals.len() > REASONS_OVER {
             self.totals.pop_front();
         }
-        let Snapshot { attempts, failures, .. } = self.last;
-        self.totals.push_back(Totals { attempts, failures });
+        let Snapshot { attempts, succeeded, failures, .. } = self.last;
+        self.totals.push_back(Totals { attempts, succeeded, failures });
         match self.last.reading.level {
             Level::Calm => self.since = None,
             _ => self.since = self.since.or(Some(now)),
@@ -122,6 +125,15 @@ impl Memory {
         self.last.attempts.saturating_sub(before)
     }
 
+    /// Whether most attempts of the last seconds failed.
+    fn outcomes(&self) -> RecentOutcomes {
+        let before = self.totals.iter().rev().nth(FAILING_OVER).copied().unwrap_or_default();
+        RecentOutcomes {
+            attempts: self.last.attempts.saturating_sub(before.attempts),
+            succeeded: self.last.succeeded.saturating_sub(before.succeeded),
+        }
+    }
+
     /// The class of most failures of the last minute, and how many there were.
     fn top_failure(&self) -> Option<(Class, u64)> {
         let before = self.totals.front()?.failures;
@@ -132,10 +144,10 @@ impl Memory {
         counted.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count)
     }
 
-    fn upstream(&self, sample: &UpstreamSample, queue: Option<Option<u64>>) -> Upstream {
+    fn upstream(&self, sample: &UpstreamSample, queue: Option<Option<u64>>) -> UpstreamState {
         let Snapshot { reading, balance, breakers, in_flight, parked, .. } = self.last;
         let top = self.top_failure();
-        let mut upstream = Upstream {
+        let mut upstream = UpstreamState {
             name: self.last.upstream.clone(),
             level: reading.level.name(),
             multiplier: sample.multiplier,
@@ -152,6 +164,8 @@ impl Memory {
             is_queue: queue.is_some(),
             oldest_due_ms: queue.flatten(),
             action: None,
+            is_failing: self.outcomes().are_failures(),
+            outcomes: self.outcomes(),
             rank: reading.level as u8,
             had_calls: self.last.calls > 0,
         };

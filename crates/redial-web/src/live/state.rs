@@ -2,18 +2,20 @@ use serde::Serialize;
 
 /// What a visitor reads: whether there is a storm, where it is worst, and what stopped.
 #[derive(Clone, Debug, Serialize)]
-pub struct State {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct LiveState {
     /// The answer in one sentence.
-    pub verdict: Verdict,
+    pub verdict: StormVerdict,
     /// The worst first.
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<UpstreamState>,
     /// What ended without success lately, the latest first.
     pub stops: Vec<Stopped>,
 }
 
 /// Whether there is a storm.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct StormVerdict {
     /// The storm level of the worst upstream.
     pub level: &'static str,
     /// The beginning of the sentence: `Calm · payments 1.03×`, `Storm: payments 3.2×` or `No traffic yet`.
@@ -28,11 +30,34 @@ pub struct Verdict {
     pub amplification: Option<f64>,
     /// The worst upstream; absent without traffic.
     pub upstream: Option<String>,
+    /// Whether most attempts of the last seconds failed, at all upstreams together.
+    pub is_failing: bool,
+}
+
+/// What became of the attempts of the last seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RecentOutcomes {
+    pub(super) attempts: u64,
+    pub(super) succeeded: u64,
+}
+
+impl RecentOutcomes {
+    pub(super) fn are_failures(self) -> bool {
+        self.succeeded < self.attempts / 2
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            attempts: self.attempts + other.attempts,
+            succeeded: self.succeeded + other.succeeded,
+        }
+    }
 }
 
 /// The state of an upstream.
 #[derive(Clone, Debug, Serialize)]
-pub struct Upstream {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct UpstreamState {
     /// Its name.
     pub name: String,
     /// Its storm level.
@@ -65,6 +90,10 @@ pub struct Upstream {
     pub oldest_due_ms: Option<u64>,
     /// What to do, if there is something to do.
     pub action: Option<String>,
+    /// Whether most attempts of the last seconds failed.
+    pub is_failing: bool,
+    #[serde(skip)]
+    pub(super) outcomes: RecentOutcomes,
     #[serde(skip)]
     pub(super) rank: u8,
     /// Whether it was ever called.
@@ -74,6 +103,7 @@ pub struct Upstream {
 
 /// Calls to an upstream that ended without success, for one reason and at about the same time.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Stopped {
     /// When the last of them ended, in Unix milliseconds.
     pub at: u64,
@@ -89,9 +119,9 @@ pub struct Stopped {
     pub count: u64,
 }
 
-impl Verdict {
+impl StormVerdict {
     /// The verdict over upstreams that are sorted.
-    pub(super) fn of(upstreams: &[Upstream]) -> Self {
+    pub(super) fn of(upstreams: &[UpstreamState]) -> Self {
         let with_calls = upstreams.iter().find_map(|it| Some((it, it.multiplier?)));
         let Some((worst, multiplier)) = with_calls else {
             let had_calls = upstreams.iter().any(|it| it.had_calls);
@@ -104,9 +134,11 @@ impl Verdict {
                 multiplier: None,
                 amplification: None,
                 upstream: None,
+                is_failing: false,
             };
         };
-        let Upstream { name, level, amplification, since, reason, .. } = worst;
+        let UpstreamState { name, level, amplification, since, reason, .. } = worst;
+        let outcomes = upstreams.iter().map(|upstream| upstream.outcomes);
         let is_calm = worst.rank == 0;
         let text = match (is_calm, *level) {
             (true, _) => format!("Calm · {name} {multiplier:.2}×"),
@@ -122,11 +154,14 @@ impl Verdict {
             multiplier: Some(multiplier),
             amplification: *amplification,
             upstream: Some(name.clone()),
+            is_failing: outcomes
+                .fold(RecentOutcomes::default(), RecentOutcomes::and)
+                .are_failures(),
         }
     }
 }
 
-impl Upstream {
+impl UpstreamState {
     /// The higher, the sooner a person should look at it.
     pub(super) fn badness(&self) -> f64 {
         let breaker = match self.breaker {

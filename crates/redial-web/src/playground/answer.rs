@@ -1,9 +1,9 @@
 //! What a simulation shows: curves, capacity, trouble and figures, in the units of the charts.
 
+use redial_core::{Span, Time};
 use redial_sim::Scenario;
-use redial_sim::measure::{Series, Summary};
+use redial_sim::measure::{Engine, Metric, Series, Summary};
 use redial_sim::report::{Case, Picture, Point};
-use redial_sim::simulate::Engine;
 use serde::Serialize;
 
 use super::policy_choice::toml_of;
@@ -12,11 +12,14 @@ use crate::review::Remark;
 
 /// More points than this cannot be told apart.
 const MOST_POINTS: usize = 400;
+/// Above this share of calls that succeed, a wave of callers counts as served.
+const FEW_FAILURES: f64 = 0.99;
 /// The share of a run that shows how it ends.
 const END: f64 = 0.1;
 
 /// The result of a simulation.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Answer {
     /// One sentence that says what is seen.
     pub(crate) sentence: String,
@@ -36,7 +39,8 @@ pub(crate) struct Answer {
 }
 
 /// A time of trouble.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Band {
     pub(crate) from_ms: f64,
     pub(crate) to_ms: f64,
@@ -44,30 +48,44 @@ pub(crate) struct Band {
 }
 
 /// The result of one policy.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct PolicyAnswer {
     pub(crate) name: String,
     /// What it does, in one line.
     pub(crate) about: String,
     /// `None` if the policy cannot be read.
-    pub(crate) result: Option<Result>,
+    pub(crate) result: Option<PolicyResult>,
     /// The policy as a file.
     pub(crate) toml: Option<String>,
     /// What `redial check` finds in the visitor's own policy.
     pub(crate) remarks: Vec<Remark>,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Result {
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct PolicyResult {
     pub(crate) figures: Figures,
     pub(crate) curves: Curves,
+    pub(crate) tone: Tone,
     /// How it was computed: "cohorts · 38 ms".
     pub(crate) caption: String,
     pub(crate) notes: Vec<String>,
 }
 
+/// Whether the result of a policy is one to aim at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Tone {
+    Good,
+    Warn,
+    Bad,
+}
+
 /// The figures of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Figures {
     pub(crate) calls: f64,
     pub(crate) attempts: f64,
@@ -89,7 +107,8 @@ pub(crate) struct Figures {
 }
 
 /// Rates a second, by point.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Curves {
     calls: Vec<f64>,
     attempts: Vec<f64>,
@@ -100,11 +119,13 @@ pub(crate) struct Curves {
 impl PolicyAnswer {
     pub(crate) fn of(scenario: &Scenario, case: &Case, points: &[Point], took_ms: f64) -> Self {
         let Case { subject, summary } = case;
+        let figures = Figures::of(scenario, summary);
         Self {
             name: subject.name.clone(),
             about: about(&subject.policy),
-            result: Some(Result {
-                figures: Figures::of(scenario, summary),
+            result: Some(PolicyResult {
+                tone: figures.tone(),
+                figures,
                 curves: Curves::of(points),
                 caption: caption(summary.engine, took_ms),
                 notes: summary.notes.clone(),
@@ -127,32 +148,44 @@ fn caption(engine: Engine, took_ms: f64) -> String {
 
 impl Figures {
     pub(crate) fn of(scenario: &Scenario, summary: &Summary) -> Self {
-        let mean = |name: &str| summary.value(name).map(|spread| spread.mean);
-        let of = |name: &str| mean(name).unwrap_or_default();
+        let mean = |metric| summary.value(metric).map(|spread| spread.mean);
+        let of = |metric| mean(metric).unwrap_or_default();
         let series = &summary.series;
         // Where all callers begin at once, what counts is the wave that comes back.
         let row = if scenario.rate().is_some() { &series.attempts } else { &series.retries };
         let most = row.iter().copied().fold(0.0, f64::max);
-        let end = scenario.duration as f64 / 1e6;
-        let before = scenario.fault_span().map_or(end, |(start, _)| start as f64 / 1e6);
+        let end = scenario.duration.as_millis_f64();
+        let before =
+            scenario.fault_span().map_or(end, |(start, _)| start.since_zero().as_millis_f64());
         let part = |from, to| {
             let rate = scenario.rate();
             rate.and_then(|_| success_between(series, from, to))
         };
         Self {
-            calls: of("calls"),
-            attempts: of("attempts"),
-            amplification: of("amplification"),
-            success: of("success"),
-            peak_ratio: of("peak_ratio"),
+            calls: of(Metric::Calls),
+            attempts: of(Metric::Attempts),
+            amplification: of(Metric::Amplification),
+            success: of(Metric::Success),
+            peak_ratio: of(Metric::PeakRatio),
             peak: most * 1e3 / series.window_ms.max(1e-9),
-            p99_ms: mean("p99_ms").filter(|_| of("success") > 0.0),
-            recover_ms: mean("recover_ms"),
+            p99_ms: mean(Metric::P99Ms).filter(|_| of(Metric::Success) > 0.0),
+            recover_ms: mean(Metric::RecoverMs),
             collapsed: summary.collapse.value > 0.5,
             runs: summary.runs,
             collapse: [summary.collapse.value, summary.collapse.low, summary.collapse.high],
             success_before: part(0.0, before),
             success_at_end: part(end * (1.0 - END), end),
+        }
+    }
+}
+
+impl Figures {
+    fn tone(&self) -> Tone {
+        match self.success_at_end {
+            _ if self.collapsed => Tone::Bad,
+            // All callers begin at once: there is no steady state to return to.
+            None if self.success <= FEW_FAILURES => Tone::Warn,
+            _ => Tone::Good,
         }
     }
 }
@@ -197,7 +230,7 @@ fn short(value: f64) -> f64 {
 pub(crate) fn picture(scenario: &Scenario, cases: &[Case]) -> Picture {
     let mut picture = Picture::of(scenario, cases, MOST_POINTS);
     if scenario.rate().is_some() {
-        let length = (scenario.duration as f64 / 1e6 / picture.point_ms).ceil() as usize;
+        let length = (scenario.duration.as_millis_f64() / picture.point_ms).ceil() as usize;
         picture.rows.iter_mut().for_each(|row| row.truncate(length));
     }
     picture
@@ -205,9 +238,9 @@ pub(crate) fn picture(scenario: &Scenario, cases: &[Case]) -> Picture {
 
 /// What is wrong when.
 pub(crate) fn bands(scenario: &Scenario) -> Vec<Band> {
-    let band = |start: u64, duration: u64, label: String| Band {
-        from_ms: start as f64 / 1e6,
-        to_ms: start.saturating_add(duration) as f64 / 1e6,
+    let band = |start: Time, duration: Span, label: String| Band {
+        from_ms: start.since_zero().as_millis_f64(),
+        to_ms: (start + duration).since_zero().as_millis_f64(),
         label,
     };
     let outages = scenario.outages().map(|it| {

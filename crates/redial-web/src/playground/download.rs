@@ -51,12 +51,12 @@ async fn ready(playground: &Playground, ask: &Ask) -> Result<Ready, ApiError> {
     let sets = question.setting.parsed_sets()?;
     let compute = move |watch: &_| {
         let stopwatch = Stopwatch::start();
-        let cases = question.run(watch).into_iter().map(|(case, _)| case).collect();
-        Ready { question, sets, cases, wall_ms: stopwatch.ms() }
+        let cases = question.run(watch)?.into_iter().map(|(case, _)| case).collect();
+        Ok(Ready { question, sets, cases, wall_ms: stopwatch.ms() })
     };
     // Not the visitor's name: a download does not replace what is being drawn.
     let visitor = format!("{} download", ask.visitor()?);
-    playground.simulation_thread.compute(&visitor, compute).await
+    playground.simulation_thread.compute(&visitor, compute).await?
 }
 
 fn file(kind: &'static str, name: &str, body: String) -> Response {

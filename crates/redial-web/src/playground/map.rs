@@ -1,14 +1,14 @@
 //! Where is the edge of collapse? A map over load and length of the trouble, by a sweep of the simulator.
 
+use redial_policy::Problem;
 use redial_sim::Subject;
-use redial_sim::measure::Summary;
-use redial_sim::simulate::{Settings, Watch};
+use redial_sim::measure::{Metric, Summary};
+use redial_sim::simulate::{Method, Settings, Watch};
 use redial_sim::sweep::{Axis, Sweep};
 use serde::Serialize;
 
 use super::slider::Setting;
-use super::work::check_work;
-use super::{Quality, Question};
+use super::{Quality, Question, work};
 use crate::error::ApiError;
 
 /// The runs of a cell. The cells beside it show the edge, too.
@@ -22,29 +22,44 @@ const LENGTHS: [f64; 6] = [0.1, 0.2, 0.5, 1.0, 2.0, 4.0];
 pub(super) struct Map {
     question: Question,
     sweep: Sweep,
+    /// Loads and lengths.
+    axes: [MapAxis; 2],
     /// The policies of each cell.
     subjects: Vec<Vec<Subject>>,
 }
 
+/// A parameter, and its values.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct MapAxis {
+    path: String,
+    values: Vec<String>,
+}
+
 /// A map, with one cell for every load and length.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(super) struct MapAnswer {
-    x: Axis,
-    y: Option<Axis>,
+    /// The load.
+    x: MapAxis,
+    /// The length of the trouble.
+    y: MapAxis,
     policies: Vec<PolicyMap>,
     /// The command that computes the same figures.
     command: String,
 }
 
-#[derive(Debug, Serialize)]
-struct PolicyMap {
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct PolicyMap {
     name: String,
     /// Row by row; `None` where the map was cancelled before.
-    cells: Vec<Option<Cell>>,
+    cells: Vec<Option<MapCell>>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Cell {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct MapCell {
     /// The share of the runs that collapsed.
     collapse: f64,
     success: f64,
@@ -54,8 +69,7 @@ struct Cell {
 impl Map {
     pub(super) fn new(question: Question) -> Result<Self, ApiError> {
         let setting = &question.setting;
-        let wrong =
-            |problem: redial_sim::scenario::Problem| ApiError::bad_request(problem.to_string());
+        let wrong = |problem: Problem| ApiError::bad_request(problem.to_string());
         let loads = Axis::read(LOADS).map_err(wrong)?;
         let lengths = Axis { path: setting.story.trouble.to_owned(), values: lengths(setting) };
         if setting.scenario.rate().is_none() || setting.scenario.backend.servers.is_none() {
@@ -63,13 +77,20 @@ impl Map {
             return Err(ApiError::bad_request(why));
         }
         let sets = setting.parsed_sets()?;
+        let axes = [&loads, &lengths]
+            .map(|axis| MapAxis { path: axis.path.clone(), values: axis.values.clone() });
         let sweep = Sweep::read(setting.text, &sets, loads, Some(lengths)).map_err(wrong)?;
         let subjects = sweep.cells().iter().map(|cell| question.subjects_in(cell));
         let subjects: Vec<Vec<Subject>> = subjects.collect::<Result<_, _>>()?;
-        let cells = sweep.cells().iter().zip(&subjects);
+        let map = Self { question, sweep, axes, subjects };
+        map.methods()?;
+        Ok(map)
+    }
+
+    fn methods(&self) -> Result<Vec<Method<'_>>, ApiError> {
+        let cells = self.sweep.cells().iter().zip(&self.subjects);
         let all = cells.flat_map(|(cell, subjects)| subjects.iter().map(move |it| (cell, it)));
-        check_work(ENGINE.choice(), all, RUNS, "use less traffic or fewer policies")?;
-        Ok(Self { question, sweep, subjects })
+        work::methods(ENGINE.choice(), all, RUNS, "use less traffic or fewer policies")
     }
 
     /// How many runs it takes.
@@ -78,33 +99,33 @@ impl Map {
         cells as f64 * f64::from(RUNS)
     }
 
-    pub(super) fn answer(&self, watch: &Watch) -> MapAnswer {
-        let engine = ENGINE.choice();
-        let settings = Settings { runs: RUNS, seed: self.question.seed, threads: 1, engine };
-        let results = self.sweep.run(&self.subjects, &settings, watch);
+    pub(super) fn answer(&self, watch: &Watch) -> Result<MapAnswer, ApiError> {
+        let settings = Settings { runs: RUNS, seed: self.question.seed, threads: 1 };
+        let results = self.sweep.run(&self.methods()?, &settings, watch);
         let names = self.question.subjects().map(|subject| subject.name.clone());
         let policies = names.zip(results).map(|(name, cells)| {
-            let cells = cells.iter().map(|cell| cell.as_ref().map(Cell::of)).collect();
+            let cells = cells.iter().map(|cell| cell.as_ref().map(MapCell::of)).collect();
             PolicyMap { name, cells }
         });
-        let axes = std::iter::once(&self.sweep.x).chain(&self.sweep.y);
-        let axes = axes.map(|axis| format!("--sweep {}={}", axis.path, axis.values.join(",")));
+        let axes =
+            self.axes.iter().map(|axis| format!("--sweep {}={}", axis.path, axis.values.join(",")));
         let axes = axes.collect::<Vec<_>>().join(" ");
-        MapAnswer {
+        let [x, y] = self.axes.clone();
+        Ok(MapAnswer {
             policies: policies.collect(),
             command: self.question.command_with(&format!("{axes} --runs {RUNS} --engine quick")),
-            x: self.sweep.x.clone(),
-            y: self.sweep.y.clone(),
-        }
+            x,
+            y,
+        })
     }
 }
 
-impl Cell {
+impl MapCell {
     fn of(summary: &Summary) -> Self {
         Self {
             collapse: summary.collapse.value,
-            success: summary.mean("success"),
-            amplification: summary.mean("amplification"),
+            success: summary.mean(Metric::Success),
+            amplification: summary.mean(Metric::Amplification),
         }
     }
 }
@@ -115,8 +136,9 @@ fn lengths(setting: &Setting) -> Vec<String> {
     let scenario = &setting.scenario;
     let (start, end) = scenario.fault_span().unwrap_or_default();
     let (least, most) = setting.story.range("outage").unwrap_or((1.0, f64::INFINITY));
-    let longest = most.min(scenario.duration.saturating_sub(start) as f64 / 2e6).max(least);
-    let chosen = end.saturating_sub(start) as f64 / 1e6;
+    let longest =
+        most.min((scenario.duration - start.since_zero()).as_nanos_f64() / 2e6).max(least);
+    let chosen = (end - start).as_millis_f64();
     let mut all: Vec<String> = LENGTHS
         .iter()
         .map(|times| (chosen * times).round().clamp(least, longest))

@@ -22,18 +22,17 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use redial_sim::measure::Summary;
 use redial_sim::report::Case;
-use redial_sim::simulate::{Choice, Detail, Settings, Watch, simulate};
+use redial_sim::simulate::{Choice, Detail, Method, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
 use serde::{Deserialize, Serialize};
 
 use self::answer::{Answer, PolicyAnswer};
 pub(crate) use self::policy_choice::toml_of;
-use self::policy_choice::{Known, PolicyChoice, ResolvedPolicy};
+use self::policy_choice::{KnownPolicy, PolicyChoice, ResolvedPolicy};
 use self::runs::Runs;
 pub(crate) use self::simulation_thread::SimulationThread;
 use self::slider::{Positions, Setting};
-use self::story::{STORIES, Step, Story, TOUR};
-use self::work::check_work;
+use self::story::{STORIES, Story, TOUR, TourStep};
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -41,6 +40,7 @@ use crate::error::ApiError;
 
 /// A few policies with comments.
 const MOST_BODY: usize = 300_000;
+const MAX_VISITOR_BYTES: usize = 64;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     let playground = Arc::new(Playground::new());
@@ -68,7 +68,7 @@ impl Playground {
         simulation_thread.warm_up(|watch| {
             for quality in [Quality::Coarse, Quality::Full] {
                 if let Ok(question) = Ask::opening(quality).question() {
-                    question.answer(watch);
+                    drop(question.answer(watch));
                 }
             }
         });
@@ -78,6 +78,7 @@ impl Playground {
 
 /// What a visitor asks.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ask {
     #[serde(default)]
@@ -100,6 +101,7 @@ fn one() -> u64 {
 
 /// How much work a simulation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Quality {
     /// While a slider moves.
@@ -138,8 +140,9 @@ impl Ask {
     }
 
     pub(crate) fn visitor(&self) -> Result<&str, ApiError> {
-        if self.visitor.len() > 64 {
-            return Err(ApiError::bad_request("visitor has at most 64 characters"));
+        if self.visitor.len() > MAX_VISITOR_BYTES {
+            let why = format!("visitor has at most {MAX_VISITOR_BYTES} characters");
+            return Err(ApiError::bad_request(why));
         }
         Ok(&self.visitor)
     }
@@ -154,8 +157,8 @@ impl Ask {
         let own: Vec<PolicyChoice> =
             story.policies.iter().map(|name| PolicyChoice::named(name)).collect();
         let choices = if self.policies.is_empty() { &own } else { &self.policies };
-        if choices.len() > policy_choice::MOST {
-            let most = policy_choice::MOST;
+        if choices.len() > policy_choice::MAX_POLICIES {
+            let most = policy_choice::MAX_POLICIES;
             return Err(ApiError::bad_request(format!("at most {most} policies are compared")));
         }
         let policies: Vec<ResolvedPolicy> =
@@ -166,9 +169,7 @@ impl Ask {
             return Err(ApiError::bad_request(format!("two policies are called {twice:?}")));
         }
         let question = Question { setting, policies, seed: self.seed, quality: self.quality };
-        let scenario = &question.setting.scenario;
-        let subjects = question.subjects().map(|subject| (scenario, subject));
-        check_work(self.quality.choice(), subjects, 1, "use less traffic")?;
+        question.methods()?;
         Ok(question)
     }
 }
@@ -189,33 +190,37 @@ impl Question {
         subjects.collect::<Result<_, _>>().map_err(ApiError::bad_request)
     }
 
+    fn methods(&self) -> Result<Vec<Method<'_>>, ApiError> {
+        let subjects = self.subjects().map(|subject| (&self.setting.scenario, subject));
+        work::methods(self.quality.choice(), subjects, 1, "use less traffic")
+    }
+
     /// Runs each policy once, at the same time.
-    pub(crate) fn run(&self, watch: &Watch) -> Vec<(Case, f64)> {
-        let settings =
-            Settings { runs: 1, seed: self.seed, threads: 1, engine: self.quality.choice() };
-        let run = |subject: &Subject| -> (Summary, f64) {
+    pub(crate) fn run(&self, watch: &Watch) -> Result<Vec<(Case, f64)>, ApiError> {
+        let settings = Settings { runs: 1, seed: self.seed, threads: 1 };
+        let methods = self.methods()?;
+        let run = |method: &Method<'_>| -> (Summary, f64) {
             let stopwatch = Stopwatch::start();
-            (simulate(&self.setting.scenario, subject, &settings, watch), stopwatch.ms())
+            (simulate(method, &settings, watch), stopwatch.ms())
         };
-        thread::scope(|scope| {
+        let results = thread::scope(|scope| {
             let run = &run;
-            let all: Vec<_> = self
-                .subjects()
-                .map(|subject| (subject, scope.spawn(move || run(subject))))
-                .collect();
+            let threads = methods.iter().map(|method| scope.spawn(move || run(method)));
+            let all: Vec<_> = self.subjects().zip(threads).collect();
             let all = all.into_iter().filter_map(|(subject, thread)| {
                 // A panic of the simulator is a defect, and its policy has no result.
                 let (summary, took_ms) = thread.join().ok()?;
                 Some((Case { subject: subject.clone(), summary }, took_ms))
             });
             all.collect()
-        })
+        });
+        Ok(results)
     }
 
-    fn answer(&self, watch: &Watch) -> Answer {
+    fn answer(&self, watch: &Watch) -> Result<Answer, ApiError> {
         let stopwatch = Stopwatch::start();
         let scenario = &self.setting.scenario;
-        let (cases, took): (Vec<Case>, Vec<f64>) = self.run(watch).into_iter().unzip();
+        let (cases, took): (Vec<Case>, Vec<f64>) = self.run(watch)?.into_iter().unzip();
         let picture = answer::picture(scenario, &cases);
         let mut results = cases.iter().zip(&picture.rows).zip(&took);
         let policies: Vec<PolicyAnswer> = self
@@ -236,7 +241,7 @@ impl Question {
             .iter()
             .filter_map(|it| Some((it.name.as_str(), &it.result.as_ref()?.figures)))
             .collect();
-        Answer {
+        Ok(Answer {
             sentence: sentence::sentence(scenario, &figures),
             command: self.command(),
             point_ms: picture.point_ms,
@@ -246,7 +251,7 @@ impl Question {
             notes: self.setting.notes.clone(),
             policies,
             wall_ms: stopwatch.ms(),
-        }
+        })
     }
 
     /// The command that computes the same figures. It is always that of full quality.
@@ -281,26 +286,27 @@ async fn simulation(
     let question = ask.question()?;
     let computed =
         playground.simulation_thread.compute(ask.visitor()?, move |watch| question.answer(watch));
-    computed.await.map(Json)
+    computed.await?.map(Json)
 }
 
 /// Everything that the page needs to draw its controls.
 #[derive(Serialize)]
-struct Description {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct PlaygroundDescription {
     stories: &'static [Story],
-    tour: &'static [Step],
-    policies: Vec<Known>,
+    tour: &'static [TourStep],
+    policies: Vec<KnownPolicy>,
     most_policies: usize,
     /// A policy to start from.
     own: String,
 }
 
-async fn describe() -> Json<Description> {
-    Json(Description {
+async fn describe() -> Json<PlaygroundDescription> {
+    Json(PlaygroundDescription {
         stories: STORIES,
         tour: &TOUR,
         policies: policy_choice::known(),
-        most_policies: policy_choice::MOST,
+        most_policies: policy_choice::MAX_POLICIES,
         own: OWN.to_owned(),
     })
 }
@@ -314,3 +320,13 @@ budget          = \"none\"
 hedge           = \"none\"
 stall           = \"none\"
 ";
+
+/// The types of these responses and requests.
+#[cfg(feature = "typescript")]
+pub(crate) fn visit_types(types: &mut impl ts_rs::TypeVisitor) {
+    types.visit::<PlaygroundDescription>();
+    types.visit::<Ask>();
+    types.visit::<Answer>();
+    types.visit::<runs::RunStarted>();
+    types.visit::<runs::RunStatus>();
+}

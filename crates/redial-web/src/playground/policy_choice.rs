@@ -12,15 +12,17 @@ use crate::error::ApiError;
 use crate::review::{self, Remark};
 
 /// The most policies side by side.
-pub(crate) const MOST: usize = 4;
+pub(crate) const MAX_POLICIES: usize = 4;
 
 /// A policy, as a visitor names it.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyChoice {
     /// A policy of the story, `no-retry`, a preset or `peer:NAME`; with a text, any name.
     name: String,
     /// The visitor's own policy, as a file of one policy.
+    #[cfg_attr(feature = "typescript", ts(optional))]
     toml: Option<String>,
 }
 
@@ -101,22 +103,26 @@ pub(crate) fn toml_of(policy: &Policy) -> String {
 
 /// A policy that can be chosen by name.
 #[derive(Debug, Serialize)]
-pub(crate) struct Known {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct KnownPolicy {
     name: String,
     kind: &'static str,
     about: String,
 }
 
 /// Presets and peers.
-pub(crate) fn known() -> Vec<Known> {
-    let one =
-        Known { name: "no-retry".to_owned(), kind: "preset", about: "a single attempt".to_owned() };
-    let presets = Preset::ALL.into_iter().map(|preset| Known {
+pub(crate) fn known() -> Vec<KnownPolicy> {
+    let one = KnownPolicy {
+        name: "no-retry".to_owned(),
+        kind: "preset",
+        about: "a single attempt".to_owned(),
+    };
+    let presets = Preset::ALL.into_iter().map(|preset| KnownPolicy {
         name: preset.name().to_owned(),
         kind: "preset",
         about: about(&preset.into()),
     });
-    let peers = Peer::all().map(|peer| Known {
+    let peers = Peer::all().map(|peer| KnownPolicy {
         name: format!("peer:{}", peer.name),
         kind: "peer",
         about: peer.about.to_owned(),

@@ -11,15 +11,13 @@ use axum::{Extension, Json, Router};
 use http::StatusCode;
 use redial_sim::report::Case;
 use redial_sim::scale_model::MOST_CALLS;
-use redial_sim::simulate::{Choice, Settings, Watch, simulate_all};
+use redial_sim::simulate::{Choice, Method, Settings, Watch, simulate_all};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::answer::{self, Answer, PolicyAnswer};
-use super::map::Map;
+use super::map::{Map, MapAnswer};
 use super::simulation_thread::FAILED;
-use super::work::check_work;
-use super::{Ask, Playground, Question, SimulationThread, sentence};
+use super::{Ask, Playground, Question, SimulationThread, sentence, work};
 use crate::app::App;
 use crate::body::Body;
 use crate::clock::Stopwatch;
@@ -63,13 +61,22 @@ struct LongRun {
 
 #[derive(Clone, Debug)]
 enum Outcome {
-    Done(Value),
-    /// It panicked.
+    Done(RunResult),
+    /// It panicked, or was refused although it had been checked.
     Failed,
 }
 
+/// What a longer run computes.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(untagged)]
+pub(super) enum RunResult {
+    Exact(Box<Answer>),
+    Map(Box<MapAnswer>),
+}
+
 /// What computes the result.
-type Compute = Box<dyn FnOnce(&Watch) -> Value + Send>;
+type Compute = Box<dyn FnOnce(&Watch) -> Result<RunResult, ApiError> + Send>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,18 +100,21 @@ enum Kind {
 }
 
 #[derive(Debug, Serialize)]
-struct Started {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct RunStarted {
     id: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Status {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct RunStatus {
     state: &'static str,
     /// From 0 to 1.
     progress: f64,
-    result: Option<Value>,
+    result: Option<RunResult>,
     /// Why there is no result; absent unless it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     error: Option<&'static str>,
 }
 
@@ -147,6 +157,7 @@ impl LongRun {
             return;
         }
         let computed = catch_unwind(AssertUnwindSafe(|| compute(&self.watch)));
+        let computed = computed.ok().and_then(Result::ok);
         let outcome = computed.map_or(Outcome::Failed, Outcome::Done);
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
@@ -159,9 +170,9 @@ impl LongRun {
         self.watch.is_stopped() || self.outcome().is_some()
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> RunStatus {
         let made = (self.watch.runs_done() / self.count.max(1.0)).min(1.0);
-        let status = |state, progress, result| Status { state, progress, result, error: None };
+        let status = |state, progress, result| RunStatus { state, progress, result, error: None };
         match self.outcome() {
             // What was computed before it was cancelled.
             Some(Outcome::Done(part)) if self.watch.is_stopped() => {
@@ -170,7 +181,9 @@ impl LongRun {
             _ if self.watch.is_stopped() => status("cancelled", made, None),
             // The shares of runs are rounded.
             Some(Outcome::Done(result)) => status("done", 1.0, Some(result)),
-            Some(Outcome::Failed) => Status { error: Some(FAILED), ..status("failed", made, None) },
+            Some(Outcome::Failed) => {
+                RunStatus { error: Some(FAILED), ..status("failed", made, None) }
+            }
             None => status("running", made, None),
         }
     }
@@ -179,7 +192,7 @@ impl LongRun {
 async fn start(
     Extension(playground): Extension<Arc<Playground>>,
     Body(Start { kind, ask, runs }): Body<Start>,
-) -> Result<Json<Started>, ApiError> {
+) -> Result<Json<RunStarted>, ApiError> {
     if !(1..=MOST_RUNS).contains(&runs) {
         return Err(ApiError::bad_request(format!(
             "runs is {runs}, and has to be from 1 to {MOST_RUNS}"
@@ -190,28 +203,38 @@ async fn start(
         Kind::Exact => {
             let exact = Exact::new(question, runs)?;
             let count = f64::from(runs) * exact.question.subjects().count() as f64;
-            (count, Box::new(move |watch| json!(exact.answer(watch))))
+            (
+                count,
+                Box::new(move |watch| {
+                    exact.answer(watch).map(|answer| RunResult::Exact(Box::new(answer)))
+                }),
+            )
         }
         Kind::Map => {
             let map = Map::new(question)?;
-            (map.runs(), Box::new(move |watch| json!(map.answer(watch))))
+            (
+                map.runs(),
+                Box::new(move |watch| {
+                    map.answer(watch).map(|answer| RunResult::Map(Box::new(answer)))
+                }),
+            )
         }
     };
     let id = playground.runs.start(count, compute)?;
-    Ok(Json(Started { id }))
+    Ok(Json(RunStarted { id }))
 }
 
 async fn show(
     Extension(playground): Extension<Arc<Playground>>,
     Path(id): Path<u64>,
-) -> Result<Json<Status>, ApiError> {
+) -> Result<Json<RunStatus>, ApiError> {
     Ok(Json(playground.runs.find(id)?.status()))
 }
 
 async fn cancel(
     Extension(playground): Extension<Arc<Playground>>,
     Path(id): Path<u64>,
-) -> Result<Json<Status>, ApiError> {
+) -> Result<Json<RunStatus>, ApiError> {
     let run = playground.runs.find(id)?;
     if run.outcome().is_none() {
         run.watch.stop();
@@ -235,9 +258,14 @@ impl Exact {
                 "{clients} clients are too many for an exact run: use at most {MOST_CLIENTS}"
             )));
         }
-        let subjects = exact.question.subjects().map(|subject| (scenario, subject));
-        check_work(exact.choice(), subjects, runs, "use fewer runs or less traffic")?;
+        exact.methods()?;
         Ok(exact)
+    }
+
+    fn methods(&self) -> Result<Vec<Method<'_>>, ApiError> {
+        let scenario = &self.question.setting.scenario;
+        let subjects = self.question.subjects().map(|subject| (scenario, subject));
+        work::methods(self.choice(), subjects, self.runs, "use fewer runs or less traffic")
     }
 
     fn choice(&self) -> Choice {
@@ -245,14 +273,12 @@ impl Exact {
         if is_large { Choice::Scale } else { Choice::Exact }
     }
 
-    fn answer(&self, watch: &Watch) -> Answer {
+    fn answer(&self, watch: &Watch) -> Result<Answer, ApiError> {
         let (question, stopwatch) = (&self.question, Stopwatch::start());
         let scenario = &question.setting.scenario;
-        let subjects: Vec<_> = question.subjects().cloned().collect();
-        let settings =
-            Settings { runs: self.runs, seed: question.seed, threads: 1, engine: self.choice() };
-        let summaries = simulate_all(scenario, &subjects, &settings, watch);
-        let cases = subjects.into_iter().zip(summaries);
+        let settings = Settings { runs: self.runs, seed: question.seed, threads: 1 };
+        let summaries = simulate_all(&self.methods()?, &settings, watch);
+        let cases = question.subjects().cloned().zip(summaries);
         let cases: Vec<Case> = cases.map(|(subject, summary)| Case { subject, summary }).collect();
         let picture = answer::picture(scenario, &cases);
         let each_ms = stopwatch.ms() / cases.len().max(1) as f64;
@@ -264,7 +290,7 @@ impl Exact {
             .filter_map(|it| Some((it.name.as_str(), &it.result.as_ref()?.figures)))
             .collect();
         let engine = if self.choice() == Choice::Scale { "scale" } else { "exact" };
-        Answer {
+        Ok(Answer {
             sentence: sentence::sentence(scenario, &figures),
             command: question.command_with(&format!("--runs {} --engine {engine}", self.runs)),
             point_ms: picture.point_ms,
@@ -274,6 +300,6 @@ impl Exact {
             notes: question.setting.notes.clone(),
             policies,
             wall_ms: stopwatch.ms(),
-        }
+        })
     }
 }

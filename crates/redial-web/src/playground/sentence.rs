@@ -18,7 +18,7 @@ pub(crate) fn sentence(scenario: &Scenario, results: &[(&str, &Figures)]) -> Str
     }
     let after = match scenario.fault_span() {
         Some((start, end)) => {
-            format!("After {} of trouble, ", milliseconds((end - start) as f64 / 1e6))
+            format!("After {} of trouble, ", milliseconds((end - start).as_millis_f64()))
         }
         None => String::new(),
     };

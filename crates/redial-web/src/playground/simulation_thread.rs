@@ -20,7 +20,7 @@ use crate::error::ApiError;
 /// How many requests may wait.
 const MOST_WAITING: usize = 8;
 /// How long a request may take, with the time that it waits.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_RESPONSE_TIME: Duration = Duration::from_secs(30);
 /// The least urgent value of `nice` is 19.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
@@ -81,7 +81,7 @@ impl SimulationThread {
         self.submit(work)?;
         // A request that was refused must not stop the older one.
         self.replace(visitor, &watch);
-        match timeout(LONGEST, answer).await {
+        match timeout(MAX_RESPONSE_TIME, answer).await {
             Ok(Ok(computed)) => Ok(computed),
             Ok(Err(_)) if watch.is_stopped() => {
                 Err(ApiError::new(StatusCode::CONFLICT, "replaced by a newer request"))

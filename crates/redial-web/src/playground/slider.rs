@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use redial_core::{DurationText, MS, Nanos};
+use redial_core::Span;
 use redial_sim::Scenario;
 use redial_sim::report::{count, milliseconds};
-use redial_sim::scenario::{BuiltIn, Clients, MOST_CALLERS, Set, Time};
+use redial_sim::scenario::{BuiltIn, Clients, HowLong, MOST_CALLERS, Set};
 use serde::{Deserialize, Serialize};
 
 use super::story::{Size, Story};
@@ -13,22 +13,25 @@ use crate::error::ApiError;
 
 /// A slider of a story.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Slider {
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
     #[serde(flatten)]
-    pub(crate) range: Range,
+    pub(crate) range: SliderRange,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub(crate) enum Range {
+pub(crate) enum SliderRange {
     Number { least: f64, most: f64, default: f64, unit: &'static str, log: bool, whole: bool },
     Choice { options: &'static [&'static str], default: &'static str },
 }
 
 /// The value of a slider.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(untagged)]
 pub(crate) enum Position {
     Number(f64),
@@ -49,7 +52,7 @@ const fn number(
     Slider {
         name,
         label,
-        range: Range::Number { least, most, default, unit, log: true, whole: true },
+        range: SliderRange::Number { least, most, default, unit, log: true, whole: true },
     }
 }
 
@@ -68,7 +71,7 @@ pub(super) const fn callers(default: f64) -> Slider {
 
 const fn percent(name: &'static str, label: &'static str, range: [f64; 3]) -> Slider {
     let [least, most, default] = range;
-    let range = Range::Number { least, most, default, unit: "%", log: false, whole: true };
+    let range = SliderRange::Number { least, most, default, unit: "%", log: false, whole: true };
     Slider { name, label, range }
 }
 
@@ -87,7 +90,7 @@ pub(super) const fn outage(label: &'static str, default: f64, least: f64, most: 
 
 pub(super) const fn attempts(default: f64) -> Slider {
     let range =
-        Range::Number { least: 1.0, most: 20.0, default, unit: "", log: false, whole: true };
+        SliderRange::Number { least: 1.0, most: 20.0, default, unit: "", log: false, whole: true };
     Slider { name: "attempts", label: "Attempts", range }
 }
 
@@ -96,7 +99,11 @@ pub(super) const fn timeout(default: f64) -> Slider {
 }
 
 pub(super) const fn jitter(default: &'static str) -> Slider {
-    Slider { name: "jitter", label: "Jitter", range: Range::Choice { options: JITTERS, default } }
+    Slider {
+        name: "jitter",
+        label: "Jitter",
+        range: SliderRange::Choice { options: JITTERS, default },
+    }
 }
 
 pub(super) const fn budget(default: f64) -> Slider {
@@ -108,8 +115,8 @@ impl Story {
     pub(super) fn range(&self, name: &str) -> Option<(f64, f64)> {
         let slider = self.sliders.iter().find(|slider| slider.name == name)?;
         match slider.range {
-            Range::Number { least, most, .. } => Some((least, most)),
-            Range::Choice { .. } => None,
+            SliderRange::Number { least, most, .. } => Some((least, most)),
+            SliderRange::Choice { .. } => None,
         }
     }
 }
@@ -162,7 +169,10 @@ fn moved(
             ApiError::bad_request(format!("{} has no slider {name:?}, only {known}", story.name))
         })?;
         match (&slider.range, position) {
-            (&Range::Number { least, most, default, whole, unit, .. }, Position::Number(value)) => {
+            (
+                &SliderRange::Number { least, most, default, whole, unit, .. },
+                Position::Number(value),
+            ) => {
                 let value = if whole { value.round() } else { *value };
                 if !(least..=most).contains(&value) {
                     return Err(ApiError::bad_request(format!(
@@ -173,7 +183,7 @@ fn moved(
                     moved.insert(slider.name, Position::Number(value));
                 }
             }
-            (Range::Choice { options, default }, Position::Choice(choice)) => {
+            (SliderRange::Choice { options, default }, Position::Choice(choice)) => {
                 if !options.contains(&choice.as_str()) {
                     let options = options.join(", ");
                     return Err(ApiError::bad_request(format!(
@@ -184,10 +194,10 @@ fn moved(
                     moved.insert(slider.name, position.clone());
                 }
             }
-            (Range::Number { .. }, Position::Choice(_)) => {
+            (SliderRange::Number { .. }, Position::Choice(_)) => {
                 return Err(ApiError::bad_request(format!("{name} has to be a number")));
             }
-            (Range::Choice { options, .. }, Position::Number(_)) => {
+            (SliderRange::Choice { options, .. }, Position::Number(_)) => {
                 let options = options.join(", ");
                 return Err(ApiError::bad_request(format!("{name} has to be one of {options}")));
             }
@@ -302,7 +312,7 @@ impl Moved {
                     milliseconds(service_ms)
                 ));
             }
-            let time = if matches!(backend.service.base, Time::Drawn(_)) {
+            let time = if matches!(backend.service.base, HowLong::Drawn(_)) {
                 format!("{{ exponential = \"{service}\" }}")
             } else {
                 service
@@ -321,7 +331,7 @@ impl Moved {
                 format!("backend.queue={queue}"),
             ]);
         }
-        let calls = rate.unwrap_or(usual_rate) * *duration as f64 / 1e9;
+        let calls = rate.unwrap_or(usual_rate) * duration.as_nanos_f64() / 1e9;
         match self.number("clients").unwrap_or(usual_clients) {
             // Each makes one call or none, which is a new client for every call.
             clients if clients > calls => {
@@ -338,5 +348,5 @@ impl Moved {
 const LONGEST_QUEUE: f64 = 1e8;
 
 pub(super) fn ms_text(ms: f64) -> String {
-    DurationText((ms * MS as f64).round() as Nanos).to_string()
+    Span::from_nanos_f64((ms * 1e6).round()).to_string()
 }

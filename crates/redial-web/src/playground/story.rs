@@ -7,6 +7,7 @@ use super::slider::{self, Slider};
 
 /// A story of the playground.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub(crate) struct Story {
     /// Its name in addresses.
     pub(crate) name: &'static str,
@@ -178,30 +179,31 @@ impl Story {
 
 /// A step of the tour: a setting of the first story, and what to look at.
 #[derive(Debug, Serialize)]
-pub(crate) struct Step {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(crate) struct TourStep {
     pub(crate) title: &'static str,
     pub(crate) text: &'static str,
     /// The sliders that are not where the story puts them.
     pub(crate) sliders: &'static [(&'static str, f64)],
 }
 
-pub(crate) const TOUR: [Step; 4] = [
-    Step {
+pub(crate) const TOUR: [TourStep; 4] = [
+    TourStep {
         title: "Break it",
         text: "Both backends are down for one second, in the shaded band. The loop sends up to ten requests for each call. Redial's curve stays flat: successful calls pay for retries, and while none succeeds there are almost none.",
         sliders: &[],
     },
-    Step {
+    TourStep {
         title: "The storm stays",
         text: "Now it is down for only 300 ms, and the loop still does not recover. Its own retries keep the queue longer than callers wait, so every answer comes too late.",
         sliders: &[("outage", 300.0)],
     },
-    Step {
+    TourStep {
         title: "Turn on the budget",
         text: "The same loop with one line more: at most one retry for every ten calls. When the backend is back, the queue drains and calls succeed again.",
         sliders: &[("outage", 300.0), ("budget", 10.0)],
     },
-    Step {
+    TourStep {
         title: "Your numbers",
         text: "Set traffic, clients, load and timeout to those of your service, up to 100 million calls a second and 25 million clients. Then add a policy of your own.",
         sliders: &[("traffic", 100_000_000.0), ("clients", 25_000_000.0)],

@@ -1,9 +1,9 @@
 //! A visitor can ask for more work than a machine has time for, and a sidecar runs on the same machine. So the work of a
 //! request is estimated before it begins, from calls, runs and attempts.
 
-use redial_core::{Nanos, Policy};
+use redial_core::{Policy, Span};
 use redial_sim::report::count;
-use redial_sim::simulate::Choice;
+use redial_sim::simulate::{Choice, Method};
 use redial_sim::{Scenario, Subject};
 
 use crate::error::ApiError;
@@ -11,14 +11,14 @@ use crate::error::ApiError;
 /// The most attempts of a request, over all policies and runs: some minutes of work if every attempt fails.
 const MOST_WORK: f64 = 1e9;
 
-/// Refuses what the engine cannot compute, or not within minutes. Unchecked, the simulator would follow every attempt
-/// instead, however many there are.
-pub(super) fn check_work<'a>(
+/// How these policies are simulated. Refuses what the engine cannot compute, or not within minutes.
+pub(super) fn methods<'a>(
     choice: Choice,
     subjects: impl IntoIterator<Item = (&'a Scenario, &'a Subject)>,
     runs: u32,
     advice: &str,
-) -> Result<(), ApiError> {
+) -> Result<Vec<Method<'a>>, ApiError> {
+    let mut methods = Vec::new();
     let (mut work, mut most) = (0.0, (0.0, ""));
     for (scenario, subject) in subjects {
         let method = choice.method(scenario, subject);
@@ -35,17 +35,18 @@ pub(super) fn check_work<'a>(
                 "more than {limit} attempts are too many for one request: {advice}, or fewer attempts than the {attempts} of {name}"
             )));
         }
+        methods.push(method);
     }
-    Ok(())
+    Ok(methods)
 }
 
 /// How many attempts a call makes in this time if all of them fail at once: as many as its waits leave room for.
-fn attempts_within(policy: &Policy, time: Nanos) -> f64 {
-    let mut left = time.min(policy.deadline_nanos());
-    let waits = (1..policy.attempts()).map(|k| policy.backoff().range(k, 0));
-    let fitting = waits.map_while(|wait| {
-        left = left.checked_sub(wait.lo / 2 + wait.hi / 2)?;
-        Some(())
+fn attempts_within(policy: &Policy, time: Span) -> f64 {
+    let time = policy.deadline_limit().cap(time);
+    let ranges = (1..policy.attempts()).map(|k| policy.backoff().range(k, Span::ZERO));
+    let ends = ranges.scan(Span::ZERO, |end, wait| {
+        *end += wait.lo / 2 + wait.hi / 2;
+        Some(*end)
     });
-    1.0 + fitting.count() as f64
+    1.0 + ends.take_while(|end| *end <= time).count() as f64
 }

@@ -26,16 +26,18 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 
 /// The policies, and the setting that they run in.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 struct Configured {
     /// Whether they are those of a file, and not the presets.
     is_file: bool,
-    policies: Vec<PolicyJson>,
+    policies: Vec<ConfiguredPolicy>,
     /// The setting as positions of the playground's sliders.
     sliders: HashMap<&'static str, f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct PolicyJson {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+struct ConfiguredPolicy {
     name: String,
     /// The policy as a file.
     toml: String,
@@ -93,7 +95,7 @@ fn of_file(file: &File) -> Configured {
         // The text that was reviewed is not the one that the visitor knows, so lines would mislead.
         findings.map(|(finding, _)| Remark::finding(finding, None)).collect()
     };
-    let policies = file.policies.iter().map(|named| PolicyJson {
+    let policies = file.policies.iter().map(|named| ConfiguredPolicy {
         name: named.name.clone(),
         toml: toml_of(&named.policy),
         about: about(&named.policy),
@@ -144,6 +146,7 @@ struct Changed {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 struct Checked {
     remarks: Vec<Remark>,
 }
@@ -151,4 +154,11 @@ struct Checked {
 /// What a review finds in a changed policy.
 async fn check(Body(Changed { toml }): Body<Changed>) -> Result<Json<Checked>, ApiError> {
     Ok(Json(Checked { remarks: review::remarks(&review::review("policy", &toml)?) }))
+}
+
+/// The types of these responses and requests.
+#[cfg(feature = "typescript")]
+pub(crate) fn visit_types(types: &mut impl ts_rs::TypeVisitor) {
+    types.visit::<Configured>();
+    types.visit::<Checked>();
 }

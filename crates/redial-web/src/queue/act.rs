@@ -9,30 +9,37 @@ use axum::extract::State;
 use http::StatusCode;
 use redial_core::Rate;
 use redial_queue::durable::{Filter, Redrive, Settings, Store, redrive_in_pages, remove_in_pages};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::job::{millis, row};
+use super::job::{JobRow, millis, row};
 use super::{job_filter::JobFilter, store};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::ApiError;
 
 /// The most jobs of one action.
-const MOST: usize = 1_000_000;
+const MAX_JOBS: usize = 1_000_000;
 /// How many rows a preview shows.
 const PREVIEW: usize = 5;
 
 /// How many dead letters are meant, and the first of them.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Preview {
+    count: u64,
+    jobs: Vec<JobRow>,
+}
+
+/// What an action would change.
 pub(super) async fn preview(
     state: State<Arc<App>>,
     Body(which): Body<JobFilter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Preview>, ApiError> {
     let store = store(state)?;
-    let filter = which.dead(MOST)?;
+    let filter = which.dead(MAX_JOBS)?;
     let count = store.count(&filter).await?;
     let first = store.list(&Filter { most: PREVIEW, ..filter }).await?;
-    Ok(Json(json!({ "count": count, "jobs": first.iter().map(row).collect::<Vec<_>>() })))
+    Ok(Json(Preview { count, jobs: first.iter().map(row).collect() }))
 }
 
 #[derive(Deserialize)]
@@ -47,17 +54,24 @@ pub(super) struct Again {
     delay_ms: u64,
 }
 
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Redriven {
+    redriven: u64,
+    last_starts_in_ms: u64,
+}
+
 pub(super) async fn redrive(
     state: State<Arc<App>>,
     Body(again): Body<Again>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Redriven>, ApiError> {
     let store = store(state)?;
-    let filter = again.which.dead(MOST)?;
+    let filter = again.which.dead(MAX_JOBS)?;
     let apart = again.per_second.map_or(Ok(Redrive::default()), at)?.apart;
     let after = Duration::from_millis(again.delay_ms);
     let filter = confirmed(&*store, filter, again.expected).await?;
     let done = redrive_in_pages(&*store, filter, Redrive { after, apart }).await?;
-    Ok(Json(json!({ "redriven": done.jobs, "last_starts_in_ms": millis(done.last) })))
+    Ok(Json(Redriven { redriven: done.jobs, last_starts_in_ms: millis(done.last) }))
 }
 
 fn at(per_second: f64) -> Result<Redrive, ApiError> {
@@ -85,14 +99,20 @@ pub(super) struct Purge {
     expected: u64,
 }
 
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Purged {
+    purged: u64,
+}
+
 pub(super) async fn purge(
     state: State<Arc<App>>,
     Body(purge): Body<Purge>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Purged>, ApiError> {
     let store = store(state)?;
-    let filter = purge.which.dead(MOST)?;
+    let filter = purge.which.dead(MAX_JOBS)?;
     let filter = confirmed(&*store, filter, purge.expected).await?;
-    Ok(Json(json!({ "purged": remove_in_pages(&*store, filter).await? })))
+    Ok(Json(Purged { purged: remove_in_pages(&*store, filter).await? }))
 }
 
 /// The filter, bounded by the number that was confirmed: more jobs may match before the action has ended.
@@ -106,7 +126,8 @@ async fn confirmed(store: &dyn Store, filter: Filter, expected: u64) -> Result<F
     Ok(Filter { most, ..filter })
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pause {
     queue: String,
@@ -116,7 +137,7 @@ pub(super) struct Pause {
 pub(super) async fn pause(
     state: State<Arc<App>>,
     Body(Pause { queue, paused }): Body<Pause>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Pause>, ApiError> {
     let store = store(state)?;
     // A setting of an unknown queue would make it.
     if !store.queues().await?.contains(&queue) {
@@ -125,5 +146,5 @@ pub(super) async fn pause(
     }
     let settings = store.settings(&queue).await?;
     store.set(&queue, &Settings { paused, ..settings }).await?;
-    Ok(Json(json!({ "queue": queue, "paused": paused })))
+    Ok(Json(Pause { queue, paused }))
 }

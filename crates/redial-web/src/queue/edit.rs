@@ -7,9 +7,8 @@ use axum::extract::{Path, State};
 use http::StatusCode;
 use redial_queue::Priority;
 use redial_queue::delivery::Delivery;
-use redial_queue::durable::{Edit, Job, JobId};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use redial_queue::durable::{Edit, Job, JobId, NewPolicy};
+use serde::{Deserialize, Serialize};
 
 use super::job::{gone, is_secret};
 use super::{payload, store};
@@ -37,11 +36,17 @@ struct Header {
     value: Option<String>,
 }
 
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Edited {
+    id: i64,
+}
+
 pub(super) async fn edit(
     state: State<Arc<App>>,
     Path(id): Path<i64>,
     Body(changes): Body<Changes>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Edited>, ApiError> {
     let store = store(state)?;
     let job = store.get(JobId(id)).await?.ok_or_else(|| gone(id))?;
     let edit = changes.on(&job)?;
@@ -49,7 +54,7 @@ pub(super) async fn edit(
         let why = format!("job {id} has started or was removed meanwhile; nothing was changed");
         return Err(ApiError::new(StatusCode::CONFLICT, why));
     }
-    Ok(Json(json!({ "id": id })))
+    Ok(Json(Edited { id }))
 }
 
 impl Changes {
@@ -68,7 +73,10 @@ impl Changes {
         if let Some(headers) = &headers {
             check(headers, job)?;
         }
-        let policy = self.policy.map(|name| (!name.is_empty()).then_some(name));
+        let policy = self.policy.map(|name| match name.as_str() {
+            "" => NewPolicy::OfWorker,
+            _ => NewPolicy::Named(name),
+        });
         let priority = self.priority.map(priority).transpose()?;
         Ok(Edit { payload, headers, policy, priority })
     }
@@ -104,7 +112,8 @@ fn check(headers: &[(String, String)], job: &Job) -> Result<(), ApiError> {
     if !Delivery::is_delivery(headers) {
         return Ok(());
     }
-    let wrong = |why: redial_queue::delivery::Invalid| ApiError::bad_request(why.to_string());
+    let wrong =
+        |why: redial_queue::delivery::InvalidDelivery| ApiError::bad_request(why.to_string());
     Delivery::of_headers(headers).map_err(wrong)?;
     Delivery::check_key(&job.idempotency_key).map_err(wrong)
 }

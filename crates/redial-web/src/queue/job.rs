@@ -7,9 +7,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use redial_queue::durable::{Filter, Job, JobId, Tried};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::payload::shown;
+use super::payload::{ShownPayload, shown};
 use super::{job_filter::JobFilter, store};
 use crate::app::App;
 use crate::body::QueryParams;
@@ -23,11 +23,73 @@ const READ: usize = 8;
 const IN_ROW: usize = 200;
 const IN_VIEW: usize = 256 << 10;
 
-/// A page of rows, by number. `next` continues after the last one.
+/// A job in a row: where it stands and what went wrong last.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct JobRow {
+    id: i64,
+    queue: String,
+    state: &'static str,
+    key: Option<String>,
+    priority: u8,
+    policy: Option<String>,
+    attempts: u32,
+    /// In Unix milliseconds, as all times.
+    created: u64,
+    due: u64,
+    begun: Option<u64>,
+    /// Why it was given up.
+    reason: Option<String>,
+    last: Option<TriedRow>,
+    /// What a delivery is about: method and address.
+    about: Option<String>,
+    payload: ShownPayload,
+}
+
+/// An attempt.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct TriedRow {
+    attempt: u32,
+    ended: u64,
+    took_ms: u64,
+    outcome: String,
+}
+
+/// A job with its history, headers and payload.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct WholeJob {
+    #[serde(flatten)]
+    row: JobRow,
+    now: u64,
+    history: Vec<TriedRow>,
+    headers: Vec<HeaderRow>,
+    idempotency_key: String,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct HeaderRow {
+    name: String,
+    /// `None` if it is secret.
+    value: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct JobList {
+    now: u64,
+    jobs: Vec<JobRow>,
+    /// The number to continue after, if there are more.
+    next: Option<i64>,
+}
+
+/// A page of rows, by number.
 pub(super) async fn list(
     state: State<Arc<App>>,
     QueryParams(which): QueryParams<JobFilter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<JobList>, ApiError> {
     let store = store(state)?;
     let filter = which.filter(ROWS)?;
     let (most, mut rows) = (filter.most, Vec::new());
@@ -43,23 +105,24 @@ pub(super) async fn list(
             None => break,
         }
     }
-    Ok(Json(json!({ "now": ms(store.time().await?), "jobs": rows, "next": next.map(|id| id.0) })))
+    let now = ms(store.time().await?);
+    Ok(Json(JobList { now, jobs: rows, next: next.map(|id| id.0) }))
 }
 
-/// A job with its history, headers and payload.
+/// One job.
 pub(super) async fn show(
     state: State<Arc<App>>,
     Path(id): Path<i64>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<WholeJob>, ApiError> {
     let store = store(state)?;
     let job = store.get(JobId(id)).await?.ok_or_else(|| gone(id))?;
-    let mut all = row(&job);
-    all["history"] = job.history.iter().map(tried).collect();
-    all["headers"] = job.headers.iter().map(|(name, value)| header(name, value)).collect();
-    all["idempotency_key"] = job.idempotency_key.clone().into();
-    all["payload"] = json!(shown(&job.payload, IN_VIEW));
-    all["now"] = ms(store.time().await?).into();
-    Ok(Json(all))
+    Ok(Json(WholeJob {
+        row: JobRow { payload: shown(&job.payload, IN_VIEW), ..row(&job) },
+        now: ms(store.time().await?),
+        history: job.history.iter().map(tried).collect(),
+        headers: job.headers.iter().map(|(name, value)| header(name, value)).collect(),
+        idempotency_key: job.idempotency_key.clone(),
+    }))
 }
 
 pub(super) fn gone(id: i64) -> ApiError {
@@ -67,48 +130,43 @@ pub(super) fn gone(id: i64) -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, why)
 }
 
-/// A job in a row: where it stands and what went wrong last.
-pub(super) fn row(job: &Job) -> Value {
-    json!({
-        "id": job.id.0,
-        "queue": job.queue,
-        "state": job.state.name(),
-        "key": job.key,
-        "priority": job.priority.level(),
-        "policy": job.policy,
-        "attempts": job.progress.attempts,
-        "created": ms(job.created),
-        "due": ms(job.due),
-        "begun": job.begun.map(ms),
-        "reason": job.reason,
-        "last": job.history.last().map(tried),
-        "about": about(job),
-        "payload": shown(&job.payload, IN_ROW),
-    })
+pub(super) fn row(job: &Job) -> JobRow {
+    JobRow {
+        id: job.id.0,
+        queue: job.queue.clone(),
+        state: job.state.name(),
+        key: job.key.clone(),
+        priority: job.priority.level(),
+        policy: job.policy.clone(),
+        attempts: job.progress.attempts,
+        created: ms(job.created),
+        due: ms(job.due),
+        begun: job.begun.map(ms),
+        reason: job.reason.clone(),
+        last: job.history.last().map(tried),
+        about: about(job),
+        payload: shown(&job.payload, IN_ROW),
+    }
 }
 
-/// What a delivery is about: method and address.
 fn about(job: &Job) -> Option<String> {
     let header = |wanted: &str| job.headers.iter().find(|(name, _)| name == wanted);
     let ((_, method), (_, url)) = (header(":method")?, header(":url")?);
     Some(format!("{method} {url}"))
 }
 
-fn tried(tried: &Tried) -> Value {
-    json!({
-        "attempt": tried.number,
-        "ended": ms(tried.ended),
-        "took_ms": millis(tried.took),
-        "outcome": tried.outcome,
-    })
+fn tried(tried: &Tried) -> TriedRow {
+    TriedRow {
+        attempt: tried.number,
+        ended: ms(tried.ended),
+        took_ms: millis(tried.took),
+        outcome: tried.outcome.clone(),
+    }
 }
 
 /// The value of a secret one does not leave the server.
-fn header(name: &str, value: &str) -> Value {
-    match is_secret(name) {
-        true => json!({ "name": name, "value": null }),
-        false => json!({ "name": name, "value": value }),
-    }
+fn header(name: &str, value: &str) -> HeaderRow {
+    HeaderRow { name: name.to_owned(), value: (!is_secret(name)).then(|| value.to_owned()) }
 }
 
 pub(super) fn is_secret(name: &str) -> bool {

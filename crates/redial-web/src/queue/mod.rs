@@ -55,3 +55,17 @@ impl From<StoreError> for ApiError {
         Self::new(status, error.to_string())
     }
 }
+
+/// The types of these responses and requests.
+#[cfg(feature = "typescript")]
+pub(crate) fn visit_types(types: &mut impl ts_rs::TypeVisitor) {
+    types.visit::<overview::Overview>();
+    types.visit::<overview::Groups>();
+    types.visit::<job::JobList>();
+    types.visit::<job::WholeJob>();
+    types.visit::<act::Preview>();
+    types.visit::<act::Redriven>();
+    types.visit::<act::Purged>();
+    types.visit::<act::Pause>();
+    types.visit::<edit::Edited>();
+}

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::State;
 use axum::{Extension, Json};
 use redial_queue::durable::{Counts, Group, Settings};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::job::{millis, ms};
 use super::{job_filter::JobFilter, store};
@@ -39,11 +38,47 @@ pub(super) struct Look {
     after: Option<u64>,
 }
 
+/// The queues.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Overview {
+    /// When they were looked at, in Unix milliseconds of the store.
+    now: u64,
+    queues: Vec<QueueRow>,
+    /// How many more there are.
+    more: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct QueueRow {
+    name: String,
+    paused: bool,
+    rate: Option<String>,
+    per_key: u32,
+    due: u64,
+    later: u64,
+    held: u64,
+    running: u64,
+    dead: u64,
+    oldest_ms: u64,
+    enqueued: u64,
+    done: u64,
+    retried: u64,
+    died: u64,
+    lost: u64,
+    dropped: u64,
+    rates: Vec<Rates>,
+}
+
+/// Time, and jobs a second that were enqueued, done, retried and given up.
+type Rates = (u64, f64, f64, f64, f64);
+
 pub(super) async fn show(
     state: State<Arc<App>>,
     QueryParams(Look { after }): QueryParams<Look>,
     Extension(seen): Extension<Arc<Seen>>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Overview>, ApiError> {
     let store = store(state)?;
     let names = store.queues().await?;
     let now = ms(store.time().await?);
@@ -52,40 +87,61 @@ pub(super) async fn show(
     for name in names.iter().take(QUEUES) {
         let (counts, settings) = (store.counts(name).await?, store.settings(name).await?);
         let rates = seen.add(name, now, counts, after);
-        queues.push(queue(name, &settings, &counts, &rates));
+        queues.push(queue(name, &settings, &counts, rates));
     }
     seen.forget_others(&names);
-    Ok(Json(json!({ "now": now, "queues": queues, "more": names.len().saturating_sub(QUEUES) })))
+    Ok(Json(Overview { now, queues, more: names.len().saturating_sub(QUEUES) }))
 }
 
 /// The dead letters by what went wrong, largest group first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct Groups {
+    groups: Vec<GroupRow>,
+    /// How many dead letters are in no group.
+    others: u64,
+    /// The most dead letters that are grouped.
+    most: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct GroupRow {
+    reason: Option<String>,
+    outcome: Option<String>,
+    jobs: u64,
+    oldest: u64,
+    newest: u64,
+    /// The number of its first job.
+    first: i64,
+}
+
+/// Groups the dead letters that a filter selects.
 pub(super) async fn groups(
     state: State<Arc<App>>,
     QueryParams(which): QueryParams<JobFilter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Groups>, ApiError> {
     let store = store(state)?;
     let filter = which.dead(GROUPED)?;
-    let group = |group: Group| {
-        json!({
-            "reason": group.reason,
-            "outcome": group.outcome,
-            "jobs": group.jobs,
-            "oldest": ms(group.oldest),
-            "newest": ms(group.newest),
-            "first": group.first.0,
-        })
+    let group = |group: Group| GroupRow {
+        reason: group.reason,
+        outcome: group.outcome,
+        jobs: group.jobs,
+        oldest: ms(group.oldest),
+        newest: ms(group.newest),
+        first: group.first.0,
     };
     let groups = store.groups(&filter, GROUPS).await?;
     let jobs: u64 = groups.iter().map(|group| group.jobs).sum();
     let all = store.count(&filter).await?;
-    let groups = groups.into_iter().map(group).collect::<Vec<_>>();
-    Ok(Json(json!({ "groups": groups, "others": all.saturating_sub(jobs), "most": GROUPED })))
+    let groups = groups.into_iter().map(group).collect();
+    Ok(Json(Groups { groups, others: all.saturating_sub(jobs), most: GROUPED }))
 }
 
 impl Seen {
     /// Adds a look, and returns the rates between those after this time: time, and jobs a second that were enqueued, done,
     /// retried and given up.
-    fn add(&self, queue: &str, now: u64, counts: Counts, after: u64) -> Vec<Value> {
+    fn add(&self, queue: &str, now: u64, counts: Counts, after: u64) -> Vec<Rates> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = seen.entry(queue.to_owned()).or_default();
         // The store's clock was set back: rates have one direction.
@@ -108,30 +164,30 @@ impl Seen {
     }
 }
 
-fn rates((from, before): &(u64, Counts), (to, after): &(u64, Counts)) -> Value {
+fn rates((from, before): &(u64, Counts), (to, after): &(u64, Counts)) -> Rates {
     let seconds = (to.saturating_sub(*from)) as f64 / 1000.0;
     let rate = |of: fn(&Counts) -> u64| of(after).saturating_sub(of(before)) as f64 / seconds;
-    json!([to, rate(|c| c.enqueued), rate(|c| c.done), rate(|c| c.retried), rate(|c| c.died)])
+    (*to, rate(|c| c.enqueued), rate(|c| c.done), rate(|c| c.retried), rate(|c| c.died))
 }
 
-fn queue(name: &str, settings: &Settings, counts: &Counts, rates: &[Value]) -> Value {
-    json!({
-        "name": name,
-        "paused": settings.paused,
-        "rate": settings.rate.map(|rule| rule.rate.to_string()),
-        "per_key": settings.per_key,
-        "due": counts.due,
-        "later": counts.later,
-        "held": counts.held,
-        "running": counts.running,
-        "dead": counts.dead,
-        "oldest_ms": millis(counts.oldest),
-        "enqueued": counts.enqueued,
-        "done": counts.done,
-        "retried": counts.retried,
-        "died": counts.died,
-        "lost": counts.lost,
-        "dropped": counts.dropped,
-        "rates": rates,
-    })
+fn queue(name: &str, settings: &Settings, counts: &Counts, rates: Vec<Rates>) -> QueueRow {
+    QueueRow {
+        name: name.to_owned(),
+        paused: settings.paused,
+        rate: settings.rate.map(|rule| rule.rate.to_string()),
+        per_key: settings.per_key_number(),
+        due: counts.due,
+        later: counts.later,
+        held: counts.held,
+        running: counts.running,
+        dead: counts.dead,
+        oldest_ms: millis(counts.oldest),
+        enqueued: counts.enqueued,
+        done: counts.done,
+        retried: counts.retried,
+        died: counts.died,
+        lost: counts.lost,
+        dropped: counts.dropped,
+        rates,
+    }
 }

@@ -4,25 +4,28 @@ use serde::Serialize;
 
 /// The start of a payload.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub(super) struct ShownPayload {
     bytes: usize,
     /// Whether `text` or `hex` is not all of it.
     cut: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     hex: Option<String>,
 }
 
 /// At most this many bytes of a payload.
-pub(super) fn shown(payload: &[u8], most: usize) -> Shown {
+pub(super) fn shown(payload: &[u8], most: usize) -> ShownPayload {
     let start = &payload[..payload.len().min(most)];
     let bytes = payload.len();
     match readable(start, start.len() < bytes) {
         Some(text) => {
-            Shown { bytes, cut: text.len() < bytes, text: Some(text.to_owned()), hex: None }
+            ShownPayload { bytes, cut: text.len() < bytes, text: Some(text.to_owned()), hex: None }
         }
-        None => Shown { bytes, cut: start.len() < bytes, text: None, hex: Some(hex(start)) },
+        None => ShownPayload { bytes, cut: start.len() < bytes, text: None, hex: Some(hex(start)) },
     }
 }
 

@@ -63,8 +63,8 @@ fn the_licences_of_what_is_built_in_are_served() {
 
 #[test]
 fn the_first_load_is_small() {
-    const MOST: usize = 120_000;
+    const MAX_BYTES: usize = 120_000;
     let dist = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist");
     let load = xtask::web::first_load(&dist).unwrap();
-    assert!(load <= MOST, "{load} bytes");
+    assert!(load <= MAX_BYTES, "{load} bytes");
 }

@@ -201,7 +201,7 @@ fn a_stranger_has_one_request() {
 
 #[test]
 fn connections_with_the_token_are_limited() {
-    const MOST: usize = 192;
+    const MAX_KNOWN: usize = 192;
     let page = Page::new(App::default());
     let whole = head(&page, "GET /api/hello") + "\r\n";
     let known = |_| {
@@ -209,7 +209,7 @@ fn connections_with_the_token_are_limited() {
         assert_eq!(finish(&mut stream, &whole), 200);
         stream
     };
-    let mut known: Vec<TcpStream> = (0..MOST).map(known).collect();
+    let mut known: Vec<TcpStream> = (0..MAX_KNOWN).map(known).collect();
     let refused = page.get("/api/hello");
     assert_eq!(refused.status, 503, "{}", refused.body);
     assert!(refused.body.contains("too many connections"), "{}", refused.body);

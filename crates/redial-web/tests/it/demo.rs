@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_queue::durable::{Claim, DurableQueue, NewJob, Settlement, Store, Verdict};
+use redial_queue::durable::{Claim, DurableQueue, JobVerdict, NewJob, Settlement, Store};
 use redial_queue::sqlite::SqliteStore;
 use redial_web::Demo;
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ async fn leased_jobs_of_a_killed_process_are_removed_when_their_lease_is_over() 
     // As a worker does after the lease: it claims the job, the delivery fails, and the job waits.
     let settlement = Settlement {
         lease: leased.lease,
-        verdict: Verdict::Postpone { wait: Duration::from_secs(60) },
+        verdict: JobVerdict::Postpone { wait: Duration::from_secs(60) },
         took: Duration::ZERO,
         outcome: "refused".to_owned(),
     };

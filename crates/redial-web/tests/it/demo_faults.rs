@@ -1,7 +1,7 @@
 //! Each button of the demo, simulated with its settings: Redial loses no more calls than a single attempt, and at most a point
 //! more than the naive loop with as many attempts.
 
-use redial_core::{Draft, Nanos, Policy, SECOND};
+use redial_core::{Draft, Policy, Span, Time};
 use redial_live::{Fault, Naive};
 use redial_sim::scenario::{Answer, Arrivals, Clients, HintGiven, Outage, Pace, Slowdown};
 use redial_sim::simulate::Watch;
@@ -10,9 +10,9 @@ use redial_web::{Demo, DemoFault};
 
 const SEEDS: u64 = 8;
 /// Before the fault, so that there is traffic to learn from.
-const BEFORE: Nanos = 10 * SECOND;
+const BEFORE: Span = Span::from_secs(10);
 /// After it, so that a storm that does not end shows.
-const AFTER: Nanos = 10 * SECOND;
+const AFTER: Span = Span::from_secs(10);
 /// The calls a second of the demo while nothing fails.
 const RATE: f64 = 200.0;
 /// The most that Redial may lose in addition to the naive loop, as a share of its calls.
@@ -20,9 +20,9 @@ const POINT: f64 = 0.01;
 
 /// The demo with a fault.
 fn with(scenario: &Scenario, pressed: &DemoFault) -> Scenario {
-    let (start, duration) = (BEFORE, pressed.seconds * SECOND);
+    let (start, duration) = (Time::at(BEFORE), Span::from_secs(pressed.seconds));
     let mut scenario = scenario.clone();
-    scenario.duration = start + duration + AFTER;
+    scenario.duration = BEFORE + duration + AFTER;
     let some = |share, answer, cost| Outage {
         start,
         duration,
@@ -38,7 +38,7 @@ fn with(scenario: &Scenario, pressed: &DemoFault) -> Scenario {
         Fault::Failing(share) => scenario.brownout.push(some(share, Answer::UNAVAILABLE, 0.0)),
         Fault::Limiting(share) => {
             scenario.brownout.push(some(share, Answer::LIMITED, 0.0));
-            scenario.backend.hint = HintGiven::Fixed(SECOND);
+            scenario.backend.hint = HintGiven::Fixed(Span::SECOND);
         }
         // After the work.
         Fault::LosingReplies(share) => scenario.brownout.push(some(share, Answer::Reset, 1.0)),

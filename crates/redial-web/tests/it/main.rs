@@ -5,6 +5,8 @@ mod advice;
 mod assets;
 mod browser;
 mod connections;
+#[path = "../../../redial-queue/tests/it/delegate.rs"]
+mod delegate;
 mod demo;
 mod demo_faults;
 mod exercise;
@@ -18,5 +20,7 @@ mod security;
 mod sidecar;
 mod stories;
 mod token;
+#[cfg(feature = "typescript")]
+mod typescript;
 mod visitor;
 mod work;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redial_queue::durable::{Claim, Job, JobId, NewJob, Settlement, State, Store, Verdict};
+use redial_queue::durable::{Claim, Job, JobId, JobVerdict, NewJob, Settlement, State, Store};
 use redial_queue::sqlite::SqliteStore;
 use redial_web::App;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Shop {
             assert_eq!(claimed.job.id, id);
             let settlement = Settlement {
                 lease: claimed.lease,
-                verdict: Verdict::Dead { reason: reason.to_owned() },
+                verdict: JobVerdict::Dead { reason: reason.to_owned() },
                 took: Duration::from_millis(1500),
                 outcome: outcome.to_owned(),
             };

@@ -22,9 +22,9 @@ fn sliders_begin_where_their_scenario_is() {
                 "clients" => f64::from(callers.unwrap_or(scenario.clients.instances)),
                 // Servers are whole, so that it is not exact.
                 "load" => (scenario.rate().unwrap() / scenario.backend.capacity() * 100.0).round(),
-                "outage" => (end - start) as f64 / 1e6,
+                "outage" => (end - start).as_millis_f64(),
                 "attempts" => f64::from(policy.attempts()),
-                "timeout" => policy.attempt_timeout_nanos() as f64 / 1e6,
+                "timeout" => policy.attempt_timeout_limit().span().unwrap().as_millis_f64(),
                 "budget" => policy.budget().ratio().unwrap_or(0.0) * 100.0,
                 _ => continue,
             };

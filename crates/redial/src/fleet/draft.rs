@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::fleet::{Location, check_name, without_password};
-use redial_core::{DurationText, Invalid, nanos};
+use redial_core::{Invalid, Span};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -17,8 +17,8 @@ use super::secret;
 use crate::link::{Address, Trust};
 
 const ADDRESS: &str = "redis://[user:password@]host[:port][/database], or rediss:// for TLS";
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The options of a fleet that has not been opened yet.
 ///
@@ -86,8 +86,8 @@ impl FleetDraft {
     pub fn open(self) -> Result<Fleet, Invalid> {
         check_name("fleet.name", &self.name, 1)?;
         check_name("fleet.prefix", &self.prefix, 0)?;
-        if !(SHORTEST..=LONGEST).contains(&self.timeout) {
-            let value = DurationText(nanos(self.timeout)).to_string();
+        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&self.timeout) {
+            let value = Span::from(self.timeout).to_string();
             return Err(Invalid::new("fleet.timeout", value, "1ms to 60s"));
         }
         let address = self.address()?;

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use redial_core::fleet::Answer;
-use redial_core::{NEVER, Nanos, nanos};
+use redial_core::fleet::Grant;
+use redial_core::{Deadline, Span, Time};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{timeout, timeout_at};
 
@@ -53,20 +53,20 @@ struct Driver {
 struct Done {
     id: u64,
     request: SyncRequest,
-    result: Result<Answer, LedgerError>,
+    result: Result<Grant, LedgerError>,
 }
 
 impl Driver {
     async fn run(mut self) {
-        let mut ends = NEVER;
+        let mut ends = Deadline::NONE;
         loop {
             let now = Monotonic::now();
             let closing = self.take_inbox();
             self.take_done(now);
             let wake = self.step(now);
             if closing {
-                ends = ends.min(now.saturating_add(2 * nanos(self.shared.config.timeout)));
-                if self.ledgers.is_empty() || now >= ends {
+                ends = ends.min((now + Span::from(self.shared.config.timeout) * 2).into());
+                if self.ledgers.is_empty() || ends.is_over(now) {
                     break;
                 }
             }
@@ -78,9 +78,9 @@ impl Driver {
     }
 
     /// Waits until `wake`, or until a retry needs a lease, a sync is done or the inbox has an entry.
-    async fn wait(&self, wake: Nanos) {
+    async fn wait(&self, wake: Deadline) {
         let notified = self.shared.driver.notified();
-        match Tokio::instant(wake).filter(|_| wake != NEVER) {
+        match wake.time().and_then(Tokio::instant) {
             Some(wake) => drop(timeout_at(wake, notified).await),
             None => notified.await,
         }
@@ -107,9 +107,9 @@ impl Driver {
     }
 
     /// Makes one step for each ledger. Returns when the next one is due.
-    fn step(&mut self, now: Nanos) -> Nanos {
+    fn step(&mut self, now: Time) -> Deadline {
         let Self { shared, ledgers, pause, done, unconfirmed, .. } = self;
-        let mut wake = NEVER;
+        let mut wake = Deadline::NONE;
         ledgers.retain(|id, sync| match sync.step(pause, now) {
             Step::Wait(until) => {
                 wake = wake.min(until);
@@ -134,16 +134,16 @@ impl Driver {
         wake
     }
 
-    fn take_done(&mut self, now: Nanos) {
+    fn take_done(&mut self, now: Time) {
         let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
         let mut events = Vec::new();
         for Done { id, request, result } in done {
             let sync = self.ledgers.get_mut(&id);
             match result {
-                Ok(answer) => {
+                Ok(grant) => {
                     self.pause.end();
                     if let Some(sync) = sync {
-                        sync.answered(&request, &answer, now, &mut events);
+                        sync.answered(&request, &grant, now, &mut events);
                     }
                 }
                 Err(error) => {
@@ -170,14 +170,14 @@ impl Driver {
 }
 
 /// Calls the script in Redis. The calls of several ledgers share the connection and are in flight at the same time.
-async fn call(shared: &Shared, key: &str, request: &SyncRequest) -> Result<Answer, LedgerError> {
+async fn call(shared: &Shared, key: &str, request: &SyncRequest) -> Result<Grant, LedgerError> {
     let limit = shared.config.timeout;
     let mut open = shared.link.get(limit).await?;
     let mut call = shared.script.key(key);
     call.arg(&request.ask.words()[..]);
     let answer = timeout(limit, call.invoke_async::<Vec<i64>>(&mut open.connection)).await;
     let answer = match answer {
-        Ok(Ok(words)) => Answer::from_words(&words)
+        Ok(Ok(words)) => Grant::from_words(&words)
             .ok_or_else(|| LedgerError::garbage("the script cannot return these numbers")),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(LedgerError::Timeout),

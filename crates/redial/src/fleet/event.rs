@@ -1,6 +1,6 @@
 use std::fmt;
 
-use redial_core::fleet::Terms;
+use redial_core::fleet::FleetTerms;
 
 use super::error::LedgerError;
 
@@ -32,7 +32,7 @@ pub enum FleetEvent {
         /// Which one.
         ledger: String,
         /// The terms in effect.
-        terms: Terms,
+        terms: FleetTerms,
     },
     /// The local configuration is in effect again.
     Agrees {
@@ -62,9 +62,8 @@ impl fmt::Display for FleetEvent {
             Self::Lost { ledger, error } => write!(f, "fleet {ledger}: {error}"),
             Self::Reset { ledger } => write!(f, "fleet {ledger}: the ledger has lost its data"),
             Self::Differs { ledger, terms } => {
-                let Terms { ratio, floor, ttl } = *terms;
+                let FleetTerms { ratio, floor, ttl } = *terms;
                 let (ratio, floor) = (ratio as f64 / 1e6, floor as f64 / 1e6);
-                let ttl = redial_core::DurationText(ttl);
                 write!(
                     f,
                     "fleet {ledger}: another instance is stricter; in effect: ratio {ratio}, floor {floor}/s, ttl {ttl}"

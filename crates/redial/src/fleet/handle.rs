@@ -5,9 +5,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redial_core::admit::Guards;
-use redial_core::admit::budget::{Budget, WindowBudget};
-use redial_core::fleet::{Instance, Location, Role, Terms};
-use redial_core::{Invalid, NEVER, Policy};
+use redial_core::admit::budget::Budget;
+use redial_core::fleet::{FleetTerms, Instance, Location, Role};
+use redial_core::{Deadline, Invalid, Policy};
 use redis::Script;
 use tokio::sync::Notify;
 
@@ -17,7 +17,6 @@ use super::ledger::Ledger;
 use super::name;
 use super::one_shot::OneShot;
 use super::stats::FleetStats;
-use crate::budget::RetryBudget;
 use crate::clock::{Clock, Monotonic};
 use crate::entropy;
 use crate::link::{Address, Link};
@@ -28,7 +27,7 @@ const REPLY_BYTES: usize = 64 << 10;
 /// A budget that instances share through a ledger in Redis. Clones are the same fleet, with one connection and one
 /// background thread.
 ///
-/// When the last clone, and the last [`Retry`](crate::Retry) and [`RetryBudget`] that share the budget are dropped, the fleet leaves in the
+/// When the last clone, and the last [`Retry`](crate::Retry) and [`RetryBudget`](crate::RetryBudget) that share the budget are dropped, the fleet leaves in the
 /// background and its thread ends. If the process exits before that, its share of the floor is unused for some minutes:
 /// call [`leave`](Self::leave) first.
 #[derive(Clone)]
@@ -130,17 +129,6 @@ impl Fleet {
         &self.handle.shared.config.name
     }
 
-    /// The fleet's budget for code that does not run its calls with a [`Retry`](crate::Retry). All instances should
-    /// configure it alike; if they do not, the strictest value of each field applies.
-    ///
-    /// # Errors
-    ///
-    /// A field of `budget` is out of range.
-    pub fn budget(&self, budget: WindowBudget) -> Result<RetryBudget, Invalid> {
-        let policy = RetryBudget::policy(budget)?;
-        Ok(RetryBudget::of_fleet(self.join(&policy, Role::Member)?))
-    }
-
     /// An instance for a process that makes one call and exits. The policy needs a window budget.
     #[doc(hidden)]
     pub fn one_shot(&self, policy: &Policy) -> Result<OneShot, Invalid> {
@@ -195,12 +183,12 @@ impl Fleet {
         let (Budget::Window(window), Some(lease)) = (policy.budget(), guards.lease()) else {
             return;
         };
-        let instance = Instance::new(role, Terms::from(window), Monotonic::now());
+        let instance = Instance::new(role, FleetTerms::from(window), Monotonic::now());
         let (ledger, guards) = (Arc::clone(ledger), Arc::downgrade(guards));
         let shared = &self.handle.shared;
         let mut inbox = shared.inbox();
         if inbox.closing {
-            lease.set_dry(NEVER);
+            lease.set_dry(Deadline::NONE);
             ledger.end();
         } else {
             inbox.joined.push(Joined { ledger, guards, instance });

@@ -3,7 +3,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 
-use redial_core::fleet::{Answer, Terms};
+use redial_core::fleet::{FleetTerms, Grant};
 use tokio::sync::Notify;
 
 use super::error::LedgerError;
@@ -69,11 +69,11 @@ impl Ledger {
         ledger
     }
 
-    pub(super) fn answered(&self, answer: &Answer, differs: Option<Terms>) {
-        self.stats().answered(answer, differs);
+    pub(super) fn answered(&self, grant: &Grant, differs: Option<FleetTerms>) {
+        self.stats().answered(grant, differs);
         #[cfg(feature = "metrics")]
         {
-            self.totals.leased(answer.granted);
+            self.totals.leased(grant.granted);
             self.totals.synced("ok");
         }
     }

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use metrics::{Key, Label, Level, Metadata, Recorder};
 
 use super::ledger::Ledger;
 use crate::telemetry::{
-    Metric,
+    self, MetricDescription,
     fleet::{BALANCE, CONNECTED, DIFFERS, LEASED, MEMBERS, SYNCS},
 };
 
@@ -18,7 +18,11 @@ const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("r
 const MOST_NAMES: usize = 256;
 const RESULTS: [&str; 5] = ["ok", "timeout", "unreachable", "refused", "garbage"];
 
-static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
+/// By name. The first one makes the numbers known to [`telemetry`].
+static KNOWN: LazyLock<Mutex<BTreeMap<String, Arc<Totals>>>> = LazyLock::new(|| {
+    telemetry::also(publish);
+    Mutex::default()
+});
 
 /// The counters of one name.
 #[derive(Default)]
@@ -80,14 +84,14 @@ impl Totals {
 }
 
 /// Publishes the metrics of all fleets to `recorder`.
-pub(crate) fn publish(recorder: &dyn Recorder) {
+fn publish(recorder: &dyn Recorder) {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, totals) in known {
         totals.publish(recorder, &name);
     }
 }
 
-fn key(metric: Metric, fleet: &str, result: Option<&'static str>) -> Key {
+fn key(metric: MetricDescription, fleet: &str, result: Option<&'static str>) -> Key {
     let mut labels = vec![Label::new("fleet", fleet.to_owned())];
     labels.extend(result.map(|result| Label::new("result", result)));
     Key::from_parts(metric.name, labels)

@@ -38,7 +38,7 @@ mod event;
 mod handle;
 mod ledger;
 #[cfg(feature = "metrics")]
-pub(crate) mod metrics;
+mod metrics;
 mod name;
 mod one_shot;
 mod secret;
@@ -51,5 +51,5 @@ pub use event::FleetEvent;
 pub use handle::Fleet;
 pub(crate) use handle::Membership;
 pub use one_shot::OneShot;
-pub use redial_core::fleet::{Location, Secret, Terms};
+pub use redial_core::fleet::{FleetTerms, Location, SecretSource};
 pub use stats::{FleetStats, Syncs};

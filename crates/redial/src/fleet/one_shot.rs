@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::admit::Guards;
-use redial_core::{Invalid, Nanos, Policy};
+use redial_core::{Invalid, Policy, Time};
 
 use super::handle::{Fleet, Membership};
 use crate::clock::{Clock, Monotonic};
@@ -30,7 +30,7 @@ impl OneShot {
     }
 
     /// The current time for the guards.
-    pub fn now(&self) -> Nanos {
+    pub fn now(&self) -> Time {
         Monotonic::now()
     }
 

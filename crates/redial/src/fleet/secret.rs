@@ -3,18 +3,18 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use redial_core::Invalid;
-use redial_core::fleet::Secret;
+use redial_core::fleet::SecretSource;
 
 /// A file that is named by mistake must not fill the memory.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// Reads the secret. One newline at the end of a file is not part of it: editors and `echo` add it.
-pub(super) fn resolve(secret: &Secret) -> Result<String, Invalid> {
+pub(super) fn resolve(secret: &SecretSource) -> Result<String, Invalid> {
     let (field, allowed, read) = match secret {
-        Secret::File(path) => {
+        SecretSource::File(path) => {
             ("fleet.password.file", "a readable file with the password", read_file(path))
         }
-        Secret::Env(name) => {
+        SecretSource::Env(name) => {
             ("fleet.password.env", "an environment variable with the password", read_env(name))
         }
     };

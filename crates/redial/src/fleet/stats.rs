@@ -1,4 +1,4 @@
-use redial_core::fleet::{Answer, MICRO, Terms};
+use redial_core::fleet::{FleetTerms, Grant, MICRO};
 
 use super::error::LedgerError;
 
@@ -24,7 +24,7 @@ pub struct FleetStats {
     /// Syncs by result.
     pub syncs: Syncs,
     /// The terms in effect, if other instances have a stricter configuration.
-    pub differs: Option<Terms>,
+    pub differs: Option<FleetTerms>,
     /// The last error.
     pub last_error: Option<String>,
 }
@@ -46,12 +46,12 @@ pub struct Syncs {
 }
 
 impl FleetStats {
-    pub(super) fn answered(&mut self, answer: &Answer, differs: Option<Terms>) {
+    pub(super) fn answered(&mut self, grant: &Grant, differs: Option<FleetTerms>) {
         self.connected = true;
-        self.members = answer.members;
-        self.share = answer.seat.share as f64 / WHOLE;
-        self.balance = answer.balance as f64 / MICRO as f64;
-        self.leased += answer.granted;
+        self.members = grant.members;
+        self.share = grant.seat.share as f64 / WHOLE;
+        self.balance = grant.balance as f64 / MICRO as f64;
+        self.leased += grant.granted;
         self.syncs.ok += 1;
         self.differs = differs;
     }

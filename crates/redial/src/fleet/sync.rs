@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use redial_core::admit::Guards;
-use redial_core::admit::budget::Lease;
-use redial_core::fleet::{Answer, Ask, Instance, Terms};
+use redial_core::admit::budget::TokenLease;
+use redial_core::fleet::{Ask, FleetTerms, Grant, Instance};
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{MS, NEVER, Nanos, SECOND};
+use redial_core::{Deadline, Span, Time};
 
 use super::error::LedgerError;
 use super::event::FleetEvent;
@@ -17,36 +17,36 @@ use crate::entropy;
 /// Clients must not reconnect to Redis at the same time.
 const BACKOFF: Backoff = Backoff {
     growth: Growth::Exponential(2.0),
-    base: 100 * MS,
-    cap: 10 * SECOND,
+    base: Span::from_millis(100),
+    cap: Span::from_secs(10),
     jitter: Jitter::Full,
     clip: false,
 };
 /// How often an instance without a connection collects its earnings while retries wait for them.
-const ACCRUAL_INTERVAL: Nanos = 100 * MS;
+const ACCRUAL_INTERVAL: Span = Span::from_millis(100);
 
 /// The time without syncs after a failure.
 pub(super) struct Pause {
     failures: u32,
-    pub(super) until: Nanos,
+    pub(super) until: Time,
     seed: u64,
 }
 
 impl Pause {
     pub(super) fn new() -> Self {
-        Self { failures: 0, until: 0, seed: entropy::seed() }
+        Self { failures: 0, until: Time::ZERO, seed: entropy::seed() }
     }
 
     /// Failures of syncs that were in flight when the pause began do not extend it.
-    pub(super) fn extend(&mut self, now: Nanos) {
+    pub(super) fn extend(&mut self, now: Time) {
         if now >= self.until {
             self.failures = self.failures.saturating_add(1);
-            self.until = now.saturating_add(BACKOFF.delay(self.failures, 0, self.seed));
+            self.until = now + BACKOFF.delay(self.failures, Span::ZERO, self.seed);
         }
     }
 
     pub(super) fn end(&mut self) {
-        (self.failures, self.until) = (0, 0);
+        (self.failures, self.until) = (0, Time::ZERO);
     }
 }
 
@@ -60,12 +60,12 @@ pub(super) struct LedgerSync {
     in_flight: bool,
     phase: Phase,
     contact: Contact,
-    differs: Option<Terms>,
+    differs: Option<FleetTerms>,
     pause: Pause,
     /// The last wake-up that was seen.
     wakes: u64,
     /// When to collect earnings again.
-    next_accrual: Nanos,
+    next_accrual: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ enum Contact {
 
 /// The next step for a ledger.
 pub(super) enum Step {
-    Wait(Nanos),
+    Wait(Deadline),
     Sync(SyncRequest),
     /// The instance has left.
     Left {
@@ -95,7 +95,7 @@ pub(super) enum Step {
 /// A sync with the state in which it was sent.
 pub(super) struct SyncRequest {
     pub(super) ask: Ask,
-    pub(super) sent: Nanos,
+    pub(super) sent: Time,
     /// The last wake-up that it serves.
     wakes: u64,
 }
@@ -114,7 +114,7 @@ impl LedgerSync {
             differs: None,
             pause: Pause::new(),
             wakes: 0,
-            next_accrual: 0,
+            next_accrual: Time::ZERO,
         }
     }
 
@@ -125,7 +125,7 @@ impl LedgerSync {
         }
     }
 
-    pub(super) fn step(&mut self, link: &Pause, now: Nanos) -> Step {
+    pub(super) fn step(&mut self, link: &Pause, now: Time) -> Step {
         let guards = self.guards();
         let lease = guards.as_deref().and_then(Guards::lease);
         let Some(lease) = lease else { return self.leave_without_guards(now) };
@@ -148,14 +148,14 @@ impl LedgerSync {
             if !self.instance.is_reached() && paused > now {
                 self.ledger.serve(self.wakes);
             }
-            return Step::Wait(next.min(accrual));
+            return Step::Wait(accrual.min(next.into()));
         }
         let ask = self.instance.ask(lease, now);
         self.sync(ask, now)
     }
 
     /// Pays for waiting retries while the ledger cannot be reached. Returns when to do it again.
-    fn accrue(&mut self, lease: &Lease, now: Nanos) -> Nanos {
+    fn accrue(&mut self, lease: &TokenLease, now: Time) -> Deadline {
         let wakes = self.ledger.waker.wakes();
         if wakes != self.wakes || now >= self.next_accrual {
             self.wakes = wakes;
@@ -163,10 +163,11 @@ impl LedgerSync {
             self.next_accrual = now + ACCRUAL_INTERVAL;
         }
         let waits = u64::from(lease.demand()) > lease.held(now);
-        if waits && !self.instance.is_reached() { self.next_accrual } else { NEVER }
+        let accrues = waits && !self.instance.is_reached();
+        accrues.then_some(self.next_accrual).into()
     }
 
-    fn sync(&mut self, ask: Ask, now: Nanos) -> Step {
+    fn sync(&mut self, ask: Ask, now: Time) -> Step {
         self.in_flight = true;
         // The first sync only registers the instance.
         let wakes = if self.instance.is_reached() { self.wakes } else { 0 };
@@ -174,9 +175,9 @@ impl LedgerSync {
     }
 
     /// All users of the guards are gone.
-    fn leave_without_guards(&mut self, now: Nanos) -> Step {
+    fn leave_without_guards(&mut self, now: Time) -> Step {
         match self.phase {
-            _ if self.in_flight => Step::Wait(NEVER),
+            _ if self.in_flight => Step::Wait(Deadline::NONE),
             Phase::Left => self.left(),
             _ if !self.instance.is_reached() => self.left(),
             _ => {
@@ -195,7 +196,7 @@ impl LedgerSync {
     /// Retries get no leases from now on, and none waits for one.
     pub(super) fn end(&self) {
         if let Some(lease) = self.guards().as_deref().and_then(Guards::lease) {
-            lease.set_dry(NEVER);
+            lease.set_dry(Deadline::NONE);
         }
         self.ledger.end();
     }
@@ -203,21 +204,21 @@ impl LedgerSync {
     pub(super) fn answered(
         &mut self,
         request: &SyncRequest,
-        answer: &Answer,
-        now: Nanos,
+        grant: &Grant,
+        now: Time,
         events: &mut Vec<FleetEvent>,
     ) {
         self.in_flight = false;
         self.pause.end();
         let guards = self.guards();
         let Some(lease) = guards.as_deref().and_then(Guards::lease) else { return };
-        let changes = self.instance.answered(lease, &request.ask, answer, request.sent, now);
-        self.ledger.answered(answer, changes.stricter);
+        let changes = self.instance.answered(lease, &request.ask, grant, request.sent, now);
+        self.ledger.answered(grant, changes.stricter);
         self.ledger.serve(request.wakes);
         let name = || self.ledger.name();
         if !matches!(self.contact, Contact::Reached) {
             self.contact = Contact::Reached;
-            events.push(FleetEvent::Reached { ledger: name(), members: answer.members });
+            events.push(FleetEvent::Reached { ledger: name(), members: grant.members });
         }
         if changes.new_ledger {
             events.push(FleetEvent::Reset { ledger: name() });
@@ -232,7 +233,7 @@ impl LedgerSync {
     }
 
     /// The sync of this ledger failed.
-    pub(super) fn failed(&mut self, error: &LedgerError, now: Nanos, events: &mut Vec<FleetEvent>) {
+    pub(super) fn failed(&mut self, error: &LedgerError, now: Time, events: &mut Vec<FleetEvent>) {
         self.in_flight = false;
         self.ledger.failed(error);
         if error.is_of_one_key() {
@@ -245,7 +246,7 @@ impl LedgerSync {
     pub(super) fn disconnect(
         &mut self,
         error: &LedgerError,
-        now: Nanos,
+        now: Time,
         events: &mut Vec<FleetEvent>,
     ) {
         if self.in_flight {

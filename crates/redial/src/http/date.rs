@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 /// The longest date, with a day that is spelt out. A longer text is not parsed.
-const LONGEST: usize = 40;
+const MAX_DATE_BYTES: usize = 40;
 
 const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -21,7 +21,7 @@ pub(super) struct Date {
 /// Parses a date in one of the three formats of RFC 9110, or one that differs from these in its weekday, by a day of one
 /// digit, or by `UTC` instead of `GMT`.
 pub(super) fn parse(text: &str) -> Option<Date> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_DATE_BYTES {
         return None;
     }
     if let Ok(at) = httpdate::parse_http_date(text) {

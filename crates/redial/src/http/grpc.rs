@@ -3,6 +3,9 @@
 //! A call that fails before its first message has its status in the response headers. One that fails later has it in the
 //! trailers, after an HTTP status 200.
 
+#[cfg(feature = "http-client")]
+use std::num::NonZeroU16;
+
 use http::{HeaderMap, HeaderValue};
 use redial_core::decide::Outcome;
 
@@ -34,6 +37,6 @@ fn code(value: &HeaderValue) -> u16 {
 
 /// The equivalent of an HTTP conflict: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
 #[cfg(feature = "http-client")]
-pub(crate) fn is_conflict(code: u16) -> bool {
-    matches!(code, 6 | 9 | 10)
+pub(crate) fn is_conflict(code: NonZeroU16) -> bool {
+    matches!(code.get(), 6 | 9 | 10)
 }

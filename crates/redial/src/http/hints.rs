@@ -7,9 +7,9 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use redial_core::Span;
 use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
-use redial_core::{Nanos, nanos};
 use sfv::{BareItem, ListEntry, Parser};
 
 use super::travel::digits;
@@ -39,14 +39,13 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
         return Hints { hint, never: hint.is_none(), ..Hints::default() };
     }
     let exact = [names::RETRY_AFTER_MS, names::X_MS_RETRY_AFTER_MS, names::X_AMZ_RETRY_AFTER];
-    let exact = exact.into_iter().filter_map(|name| reader.read(name, digits).map(millis)).max();
+    let exact =
+        exact.into_iter().filter_map(|name| reader.read(name, digits).map(Span::from_millis)).max();
     let retry_after = reader.retry_after(now);
     let asked = exact.or(retry_after);
     let hint = match asked {
-        Some(after) if headers.contains_key(names::SLOT) => {
-            Some(Hint::Slot(Duration::from_nanos(after)))
-        }
-        _ => asked.max(reader.quota()).map(|after| Hint::AtLeast(Duration::from_nanos(after))),
+        Some(after) if headers.contains_key(names::SLOT) => Some(Hint::Slot(after.into())),
+        _ => asked.max(reader.quota()).map(|after| Hint::AtLeast(after.into())),
     };
     let Reader { unreadable, nonstandard, .. } = reader;
     Hints { hint, never: false, unreadable, nonstandard }
@@ -96,7 +95,7 @@ impl Reader<'_> {
         read
     }
 
-    fn retry_after(&mut self, now: SystemTime) -> Option<Nanos> {
+    fn retry_after(&mut self, now: SystemTime) -> Option<Span> {
         let headers = self.headers;
         let read = self.read(header::RETRY_AFTER, |value| retry_after(value, headers, now))?;
         if !read.is_standard {
@@ -106,12 +105,15 @@ impl Reader<'_> {
     }
 
     /// The time until an exhausted quota is reset.
-    fn quota(&mut self) -> Option<Nanos> {
+    fn quota(&mut self) -> Option<Span> {
         let all = self.headers.get_all(names::RATELIMIT);
-        let current = self.read(names::RATELIMIT, |_| rate_limit(all.iter())).flatten();
+        let current = match self.read(names::RATELIMIT, |_| rate_limit(all.iter())) {
+            Some(Quota::ExhaustedFor(seconds)) => Some(seconds),
+            Some(Quota::Left) | None => None,
+        };
         let remaining = self.read(names::RATELIMIT_REMAINING, digits);
         let legacy = self.read(names::RATELIMIT_RESET, digits).filter(|_| remaining == Some(0));
-        current.or(legacy).map(seconds)
+        current.or(legacy).map(Span::from_secs)
     }
 }
 
@@ -130,7 +132,7 @@ fn field(name: &HeaderName) -> Option<&'static str> {
 }
 
 struct RetryAfter {
-    after: Nanos,
+    after: Span,
     is_standard: bool,
 }
 
@@ -139,12 +141,12 @@ fn retry_after(value: &HeaderValue, headers: &HeaderMap, now: SystemTime) -> Opt
     let text = trimmed(value)?;
     if let Some(whole) = whole_seconds(text) {
         let is_standard = !text.contains('.');
-        return Some(RetryAfter { after: seconds(whole), is_standard });
+        return Some(RetryAfter { after: Span::from_secs(whole), is_standard });
     }
     let then = date::parse(text)?;
     let theirs = headers.get(header::DATE).and_then(trimmed).and_then(date::parse);
     let now = theirs.map_or(now, |date| date.at);
-    let after = nanos(then.at.duration_since(now).unwrap_or_default());
+    let after = then.at.duration_since(now).unwrap_or_default().into();
     Some(RetryAfter { after, is_standard: then.is_standard })
 }
 
@@ -170,9 +172,9 @@ fn whole_seconds(text: &str) -> Option<u64> {
 /// The most bytes of all `RateLimit` fields together that are parsed.
 const LONGEST_LIST: usize = 1024;
 
-/// Parses the `RateLimit` fields, which together are one list of quotas (RFC 9651): `"default";r=0;t=30`. Returns the
-/// longest reset time of an exhausted quota in seconds, or `Some(None)` if none is exhausted.
-fn rate_limit<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Option<Option<u64>> {
+/// Parses the `RateLimit` fields, which together are one list of quotas (RFC 9651): `"default";r=0;t=30`. `None` if they
+/// are unreadable.
+fn rate_limit<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Option<Quota> {
     let mut list = Vec::new();
     for field in fields {
         let comma: &[u8] = if list.is_empty() { b"" } else { b", " };
@@ -194,13 +196,13 @@ fn rate_limit<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Option<Optio
             longest = longest.max(number("t"));
         }
     }
-    Some(longest)
+    Some(longest.map_or(Quota::Left, Quota::ExhaustedFor))
 }
 
-fn seconds(seconds: u64) -> Nanos {
-    nanos(Duration::from_secs(seconds))
-}
-
-fn millis(millis: u64) -> Nanos {
-    nanos(Duration::from_millis(millis))
+/// What a response says about quotas.
+enum Quota {
+    /// None is exhausted, or none that says until when.
+    Left,
+    /// The longest time until one is reset, in seconds.
+    ExhaustedFor(u64),
 }

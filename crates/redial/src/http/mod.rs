@@ -1,7 +1,7 @@
 //! Whether an HTTP or gRPC request may be sent again does not follow from the status alone: it takes the method, the headers
 //! of both sides, how far the request got, and the server's hints.
 //!
-//! This module reads all of these, and has layers for clients and [servers](server).
+//! This module reads all of these, and has layers for clients and servers (`http::server`).
 
 #[cfg(feature = "http-client")]
 mod client;
@@ -27,7 +27,7 @@ mod travel;
 pub use client::{
     Answer, Attempts, BoxError, Connect, Connecting, EndpointFuture, EndpointLayer,
     EndpointRefused, EndpointService, Error, Replay, ReplayMemory, ResponseFuture, RetryLayer,
-    RetryService,
+    RetryService, SlowBody,
 };
 use hints::hinted;
 pub use hints::{Hints, hints};

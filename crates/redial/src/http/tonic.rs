@@ -26,7 +26,6 @@ use std::task::{Context, Poll, ready};
 use ::tonic::body::Body;
 use ::tonic::{Code, Status};
 use bytes::Bytes;
-use pin_project_lite::pin_project;
 use redial_core::Stop;
 use redial_core::decide::{Class, Failure, Outcome, Reach};
 use tower_layer::Layer as _;
@@ -57,42 +56,26 @@ where
 {
     type Response = http::Response<Answer<R>>;
     type Error = Status;
-    type Future = Calling<S, R>;
+    type Future = Calling<R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Service::<http::Request<Body>>::poll_ready(&mut self.0, cx).map_err(into_status)
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        Calling { response: self.0.call(request) }
+        Calling(self.0.call(request))
     }
 }
 
-pin_project! {
-    /// A call with retries.
-    pub struct Calling<S, R>
-    where
-        S: Service<http::Request<Body>>,
-        R: http_body::Body,
-    {
-        #[pin]
-        response: ResponseFuture<Bodies<S>, Body, R>,
-    }
-}
+/// A call with retries.
+#[derive(Debug)]
+pub struct Calling<R: http_body::Body>(ResponseFuture<R>);
 
-impl<S, R> Future for Calling<S, R>
-where
-    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>>
-        + Clone
-        + Send
-        + 'static,
-    S::Future: Send,
-    R: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
-{
+impl<R: http_body::Body> Future for Calling<R> {
     type Output = Result<http::Response<Answer<R>>, Status>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().response.poll(cx)).map_err(into_status))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(ready!(Pin::new(&mut self.0).poll(cx)).map_err(into_status))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[cfg(feature = "http-client")]
 use http::Method;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use redial_core::{Nanos, nanos};
+use redial_core::Span;
 
 use super::names;
 
@@ -37,7 +37,7 @@ pub fn attempt(headers: &HeaderMap) -> u32 {
 /// How long the caller of a request waits: the lesser of `name` (in milliseconds) and `grpc-timeout`. Invalid values are
 /// ignored.
 pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
-    Propagated::read(headers, name).timeout().map(Duration::from_nanos)
+    Propagated::read(headers, name).timeout().map(Duration::from)
 }
 
 /// The headers that a caller propagates, found in one pass: a request has few headers, and a lookup by name would hash
@@ -85,10 +85,10 @@ impl<'a> Propagated<'a> {
     }
 
     #[inline]
-    pub(crate) fn timeout(&self) -> Option<Nanos> {
-        let millis = self.timeout_millis.and_then(digits).map(Duration::from_millis).map(nanos);
-        let grpc = self.grpc_timeout.and_then(grpc_timeout).map(nanos);
-        millis.map_or(grpc, |millis| Some(millis.min(grpc.unwrap_or(millis))))
+    pub(crate) fn timeout(&self) -> Option<Span> {
+        let millis = self.timeout_millis.and_then(digits).map(Span::from_millis);
+        let grpc = self.grpc_timeout.and_then(grpc_timeout).map(Span::from);
+        [millis, grpc].into_iter().flatten().min()
     }
 
     #[cfg(feature = "http-server")]
@@ -108,18 +108,18 @@ pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
     })
 }
 
-/// The units of `grpc-timeout` in nanoseconds, the finest first.
-const UNITS: [(u8, Nanos); 6] = [
-    (b'n', 1),
-    (b'u', 1_000),
-    (b'm', 1_000_000),
-    (b'S', 1_000_000_000),
-    (b'M', 60 * 1_000_000_000),
-    (b'H', 3600 * 1_000_000_000),
+/// The units of `grpc-timeout`, the finest first.
+const UNITS: [(u8, Span); 6] = [
+    (b'n', Span::from_nanos(1)),
+    (b'u', Span::from_micros(1)),
+    (b'm', Span::MILLISECOND),
+    (b'S', Span::SECOND),
+    (b'M', Span::from_secs(60)),
+    (b'H', Span::from_secs(3600)),
 ];
 
 /// A value has up to eight digits.
-const MOST: u64 = 99_999_999;
+const MAX_GRPC_TIMEOUT_NUMBER: u64 = 99_999_999;
 
 /// Parses a `grpc-timeout`: one to eight digits and a unit.
 pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
@@ -129,14 +129,14 @@ pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
         return None;
     }
     let number = digits(&HeaderValue::from_bytes(number).ok()?)?;
-    Some(Duration::from_nanos(number.saturating_mul(*unit)))
+    Some((number * *unit).into())
 }
 
 /// Formats a `grpc-timeout` in the finest unit in which it fits, rounded down.
 pub fn grpc_timeout_value(left: Duration) -> HeaderValue {
-    let left = nanos(left);
-    let fits = |(_, unit): &&(u8, Nanos)| left / unit <= MOST;
+    let left = Span::from(left);
+    let fits = |(_, unit): &&(u8, Span)| left / *unit <= MAX_GRPC_TIMEOUT_NUMBER;
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[5]);
-    let text = format!("{}{}", (left / unit).min(MOST), char::from(*name));
+    let text = format!("{}{}", (left / *unit).min(MAX_GRPC_TIMEOUT_NUMBER), char::from(*name));
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0n"))
 }

@@ -1,5 +1,5 @@
 //! One shared connection to Redis that reconnects when it breaks. The library's own connection manager returns the error
-//! of a failed reconnection for ever, unless it was an I/O error.
+//! of a failed reconnection for ever, unless it was an I/O error, and buffers a reply of any length.
 
 mod address;
 mod replies;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "redis")]
-use redial_core::Nanos;
+use redial_core::Time;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisError, RedisResult};
 use tokio::sync::watch;
@@ -63,7 +63,7 @@ pub(crate) struct Open {
     #[cfg(feature = "redis")]
     server_ms: u64,
     #[cfg(feature = "redis")]
-    read_at: Nanos,
+    read_at: Time,
 }
 
 /// A task that is aborted when this is dropped. Otherwise it would wait for replies that may never come.
@@ -79,8 +79,8 @@ impl Drop for Driver {
 impl Open {
     /// The server's clock now, or earlier by the latency of its reply.
     pub(crate) fn server_ms(&self) -> u64 {
-        let since = Monotonic::now().saturating_sub(self.read_at) / 1_000_000;
-        self.server_ms.saturating_add(since)
+        let since = Monotonic::now() - self.read_at;
+        self.server_ms.saturating_add(since.as_millis())
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -8,15 +9,14 @@ use std::time::Instant;
 use redial_core::Invalid;
 use redial_core::admit::Guards;
 use redial_core::decide::cause::IntoCause;
-use redial_core::decide::{Judge, Outcome, RetryIf, Safety, Typed, Until};
+use redial_core::decide::{Judge, Outcome, PollUntil, RetryIf, Safety, Typed};
 #[cfg(feature = "fleet")]
 use redial_core::fleet::Role;
-use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
+use redial_core::{Context, Deadline, Policy, Request, Stop, Time};
 
 use crate::attempt::Key;
 use crate::budget::RetryBudget;
 use crate::clock::{self, Clock};
-use crate::fast::FastAttempt;
 #[cfg(feature = "fleet")]
 use crate::fleet::Fleet;
 use crate::inbound::Inbound;
@@ -34,6 +34,23 @@ mod observe;
 /// Cheap to clone; clones share the policy and the guards (budget, breaker, limits), and that is the
 /// point: make one per destination and clone it wherever calls are made. Options such as
 /// [`idempotent`](Self::idempotent) or [`key`](Self::key) belong to the clone that they were set on.
+///
+/// ```
+/// use redial::{Policy, Retry, Retryable};
+/// use std::sync::LazyLock;
+///
+/// static SCORES: LazyLock<Retry> = LazyLock::new(|| Retry::new(Policy::standard()).idempotent());
+///
+/// async fn fetch_score() -> std::io::Result<u32> {
+///     Ok(7)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redial::Error<std::io::Error>> {
+/// let score = fetch_score.retry(&SCORES).await?;
+/// assert_eq!(score, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "a `Retry` does nothing until it runs a call"]
 pub struct Retry<C = Typed> {
@@ -48,9 +65,9 @@ pub struct Retry<C = Typed> {
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
-    /// Hashed; 0 for none.
-    cooldown_key: u64,
-    deadline: Nanos,
+    /// Hashed.
+    cooldown_key: Option<NonZeroU64>,
+    deadline: Deadline,
     pub(crate) park_limit: Option<ParkLimit>,
 }
 
@@ -60,6 +77,13 @@ enum KeySource {
     /// A new key for every call.
     Fresh,
     Given(Key),
+}
+
+/// Whether the first attempt of a call may take the fast path.
+pub(crate) enum FastPath<'a> {
+    Closed,
+    /// Its calls are counted there, if they are metered.
+    Open(Option<&'a Arc<Stripe>>),
 }
 
 impl KeySource {
@@ -93,8 +117,8 @@ impl Retry {
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
-            cooldown_key: 0,
-            deadline: NEVER,
+            cooldown_key: None,
+            deadline: Deadline::NONE,
             park_limit: None,
         }
     }
@@ -105,9 +129,9 @@ impl<C> Retry<C> {
     /// predicate also declares that repeating is safe. Attempts that timed out have no error to pass to it;
     /// they are repeated if the policy repeats timeouts.
     ///
-    /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
-    /// makes a `Retry<RetryIf<fn(&E) -> bool>>`; for the types below, its second parameter is one of the kinds in
-    /// [`decide`](crate::decide).
+    /// To keep such a value in a struct, pass a function pointer, `retry_if(is_transient as fn(&_) -> _)`: its type is
+    /// then [`RetryFn<E>`](crate::RetryFn), or, for the types below, `RetryFn<E, Kind>` with one of the kinds in
+    /// [`decide::cause`](crate::decide::cause).
     ///
     /// `E` can also be an `anyhow::Error`, an `eyre::Report` or a `Box<dyn Error>`: the cause of a failed call is then a
     /// [`DynError`](redial_core::decide::DynError), so that `?` works.
@@ -166,8 +190,8 @@ impl<C> Retry<C> {
     /// the budget or the breaker.
     /// A poll that gives up returns an error without the last value; if you need that, keep it in a context
     /// ([`run_with`](Self::run_with)).
-    pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<Until<C, F>> {
-        self.map_classifier(|inner| Until { inner, done })
+    pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<PollUntil<C, F>> {
+        self.map_classifier(|inner| PollUntil { inner, done })
     }
 
     /// Doing it twice is the same as doing it once.
@@ -200,13 +224,13 @@ impl<C> Retry<C> {
     pub fn cooldown_key(mut self, key: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
-        self.cooldown_key = hasher.finish();
+        self.cooldown_key = NonZeroU64::new(hasher.finish());
         self
     }
 
     /// Calls end by then, even if the policy would give them longer.
     pub fn deadline_at(mut self, deadline: Instant) -> Self {
-        self.deadline = clock::far_nanos_at(deadline);
+        self.deadline = clock::deadline_at(deadline);
         self
     }
 
@@ -279,20 +303,19 @@ impl<C> Retry<C> {
         !matches!(self.observers, Observers::None)
     }
 
-    /// Whether the first attempt of a call may take the fast path, and where it is counted there.
     #[inline(always)]
-    pub(crate) fn fast_meter(&self) -> Option<Option<&Arc<Stripe>>> {
+    pub(crate) fn fast_path(&self) -> FastPath<'_> {
         match &self.observers {
-            _ if self.spans.is_enabled() => None,
-            Observers::None => Some(None),
+            _ if self.spans.is_enabled() => FastPath::Closed,
+            Observers::None => FastPath::Open(None),
             #[cfg(feature = "metrics")]
-            Observers::Meter(meter) => Some(Some(meter.stripe(thread_state::stripe()))),
-            _ => None,
+            Observers::Meter(meter) => FastPath::Open(Some(meter.stripe(thread_state::stripe()))),
+            _ => FastPath::Closed,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn now<K: Clock>(&self) -> Nanos {
+    pub(crate) fn now<K: Clock>(&self) -> Time {
         K::since(self.epoch)
     }
 
@@ -312,16 +335,9 @@ impl<C> Retry<C> {
         !self.shared.off.load(Ordering::Acquire)
     }
 
-    /// Admits the first attempt of a call on the fast path, if it is open.
     #[inline(always)]
-    pub(crate) fn fast_attempt<K: Clock>(
-        &self,
-        now: Nanos,
-    ) -> Option<FastAttempt<&Arc<Stripe>, K>> {
-        match self.key {
-            KeySource::None => FastAttempt::admit(self, now, self.latest()),
-            KeySource::Fresh | KeySource::Given(_) => None,
-        }
+    pub(crate) fn is_keyed(&self) -> bool {
+        !matches!(self.key, KeySource::None)
     }
 
     #[inline(always)]
@@ -331,7 +347,7 @@ impl<C> Retry<C> {
 
     /// When a call that starts now has to end.
     #[inline(always)]
-    pub(crate) fn latest(&self) -> Nanos {
+    pub(crate) fn latest(&self) -> Deadline {
         if thread_state::is_serving() {
             return self.deadline.min(Inbound::current().deadline);
         }
@@ -361,7 +377,7 @@ impl<C: Clone> Retry<C> {
 
     /// When an attempt that starts now has to be cut off.
     #[inline(always)]
-    pub(crate) fn expiry(&self, now: Nanos, latest: Nanos) -> Nanos {
+    pub(crate) fn expiry(&self, now: Time, latest: Deadline) -> Deadline {
         redial_core::Call::resume(self.policy(), now, latest).1.expires
     }
 

@@ -1,6 +1,6 @@
 use std::borrow::Borrow;
 
-use redial_core::{NEVER, Nanos, Permit};
+use redial_core::{Deadline, Permit, Time};
 
 use super::{Session, limited};
 use crate::attempt::Attempt;
@@ -14,25 +14,26 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     /// When the attempt that is settled next is cut off.
-    pub(crate) fn expires(&self) -> Nanos {
-        self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
+    pub(crate) fn expires(&self) -> Deadline {
+        self.permit.as_ref().map_or(Deadline::NONE, |permit| permit.expires)
     }
 
     /// Whether the attempt that is settled next is cut off by now.
     #[cold]
     pub(crate) fn is_expired(&self) -> bool {
-        self.expires() <= K::now()
+        self.expires().is_over(K::now())
     }
 
     /// When a hedge beside the attempt that is settled next is due.
-    pub(crate) fn hedge_at(&self) -> Nanos {
+    pub(crate) fn hedge_at(&self) -> Deadline {
         let cx = limited(self.retry(), self.number, self.barred);
-        self.permit.as_ref().map_or(NEVER, |permit| self.call.hedge_at(&cx, permit.started))
+        let permit = self.permit.as_ref();
+        permit.and_then(|permit| self.call.hedge_at(&cx, permit.started)).into()
     }
 
     /// When the attempt that is settled next is cut off or, if others can be `beside` it, a hedge is due.
-    pub(crate) fn until(&self, beside: bool) -> Nanos {
-        self.expires().min(if beside { self.hedge_at() } else { NEVER })
+    pub(crate) fn until(&self, beside: bool) -> Deadline {
+        if beside { self.expires().min(self.hedge_at()) } else { self.expires() }
     }
 
     /// Puts the attempt that would be settled next beside the others.
@@ -51,7 +52,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     /// Requests an attempt beside those that were put aside. `Err` is when to ask again.
-    pub(crate) fn hedge(&mut self) -> Result<Attempt, Nanos> {
+    pub(crate) fn hedge(&mut self) -> Result<Attempt, Option<Time>> {
         let newest = self.others.last().map_or(self.started, |permit| permit.started);
         let cx = limited(self.retry.borrow(), self.number, self.barred);
         let permit = self.call.hedge(&cx, newest, K::now()).map_err(|refused| refused.again)?;

@@ -7,11 +7,11 @@ mod park;
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::num::NonZeroU64;
 
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
+use redial_core::{Call, Context, Deadline, Permit, Span, Stop, Time, Verdict};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
@@ -26,7 +26,7 @@ use park::{Hold, room};
 pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     retry: R,
     call: Call,
-    started: Nanos,
+    started: Time,
     /// The attempt that is settled next.
     permit: Option<Permit>,
     /// Other attempts in flight, oldest first. A [`Race`](crate::race::Race) has their futures.
@@ -36,13 +36,13 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     previous: Option<Failure>,
     /// A hint that came with an attempt while others were in flight, and the time it names. It applies to
     /// the next wait.
-    pending: Option<(Hint, Nanos)>,
+    pending: Option<(Hint, Time)>,
     /// Why the request cannot be repeated whatever the outcome, if the runner knows of a reason.
     pub(crate) barred: Option<Stop>,
     hold: Hold,
     trace: Trace,
-    /// The call's number if it is observed, else 0.
-    number: u64,
+    /// The call's number, if it is observed.
+    number: Option<NonZeroU64>,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Judged<T, E> {
 /// What a runner does after an attempt.
 pub(crate) enum Step<T, E> {
     Return(Result<T, Error<E>>),
-    WaitUntil(Nanos),
+    WaitUntil(Time),
     /// Another attempt is still in flight.
     InFlight,
 }
@@ -90,23 +90,24 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// A call that starts at `started` and has to end by `latest`.
     #[inline(always)]
-    pub(crate) fn start(retry: R, started: Nanos, latest: Nanos) -> Self {
+    pub(crate) fn start(retry: R, started: Time, latest: Deadline) -> Self {
         let call = Call::new(retry.borrow().policy(), started, latest);
         Self::new(retry, call, None, started)
     }
 
     /// A call whose first attempt is in flight and took the fast path.
     #[cold]
-    pub(crate) fn resume(retry: R, started: Nanos, latest: Nanos) -> Self {
+    pub(crate) fn resume(retry: R, started: Time, latest: Deadline) -> Self {
         let (call, permit) = Call::resume(retry.borrow().policy(), started, latest);
         Self::new(retry, call, Some(permit), started)
     }
 
     #[inline(always)]
-    fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
+    fn new(retry: R, call: Call, permit: Option<Permit>, started: Time) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        let number = if retry.borrow().is_observed() { thread_state::new_call_number() } else { 0 };
+        let is_observed = retry.borrow().is_observed();
+        let number = if is_observed { thread_state::new_call_number() } else { None };
         let trace = retry.borrow().spans.trace();
         Self {
             retry,
@@ -181,7 +182,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             let now = if timed { K::now() } else { permit.started };
             let oldest =
                 self.others.first().map_or(permit.started, |it| it.started.min(permit.started));
-            cx.guards.record_latency(now.saturating_sub(oldest));
+            cx.guards.record_latency(now - oldest);
             self.trace.ended(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
@@ -219,10 +220,10 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if self.is_parked() {
             self.hold(place, now);
         }
-        let kept = outcome.hint().map(|hint| (hint, now.saturating_add(nanos(hint.after()))));
+        let kept = outcome.hint().map(|hint| (hint, now + Span::from(hint.after())));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
         match verdict {
-            Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
+            Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(Time::ZERO),
             Verdict::Wait(until) => Step::WaitUntil(until),
             Verdict::InFlight => Step::InFlight,
             Verdict::Stop(reason) => Step::Return(Err(self.error(reason, cause))),
@@ -232,11 +233,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     /// With the hint of an earlier attempt, if that asks for a longer wait.
-    fn with_pending(&self, outcome: Outcome, now: Nanos) -> Outcome {
-        let own = outcome.hint().map_or(0, |hint| nanos(hint.after()));
+    fn with_pending(&self, outcome: Outcome, now: Time) -> Outcome {
+        let own = outcome.hint().map_or(Span::ZERO, |hint| hint.after().into());
         match self.pending {
-            Some((hint, until)) if until > now.saturating_add(own) => {
-                outcome.with_hint(hint.with_after(Duration::from_nanos(until - now)))
+            Some((hint, until)) if until > now + own => {
+                outcome.with_hint(hint.with_after((until - now).into()))
             }
             _ => outcome,
         }
@@ -252,8 +253,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             reason,
             attempts: self.call.attempts(),
             most: retry.policy().attempts(),
-            elapsed: Duration::from_nanos(now.saturating_sub(self.started)),
-            parked: self.hold.total(now),
+            elapsed: (now - self.started).into(),
+            parked: self.hold.total(now).into(),
             failure,
             price: dry.and_then(|failure| retry.guards().price(failure.class)),
         };
@@ -315,14 +316,14 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     /// When the call has to be over.
-    pub(crate) fn deadline(&self) -> Nanos {
+    pub(crate) fn deadline(&self) -> Deadline {
         self.call.deadline()
     }
 
     /// Whether the request may be hedged at all.
     pub(crate) fn may_hedge(&self) -> bool {
         let retry = self.retry();
-        retry.context().request.safety.allows_hedge(retry.policy())
+        retry.policy().allows_hedge(retry.context().request.safety)
     }
 
     /// Admits the attempt of a call that makes only one, and is itself an attempt of another call: that one gives up, and
@@ -340,7 +341,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
         if let Some(permit) = self.permit.take() {
             let mut cx = numbered(self.retry.borrow(), self.number);
-            cx.request.attempts = 1;
+            cx.request.attempts = Some(1);
             self.call.settle(&cx, permit, outcome, K::now(), || 0);
         }
     }
@@ -354,16 +355,20 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
 /// The context of the call with this number.
 #[inline(always)]
-fn numbered<C>(retry: &Retry<C>, number: u64) -> Context<'_> {
+fn numbered<C>(retry: &Retry<C>, number: Option<NonZeroU64>) -> Context<'_> {
     let mut cx = retry.context();
     cx.request.call = number;
     cx
 }
 
 /// The same with the switch and the tests' cap, which only matter to retries.
-pub(crate) fn limited<C>(retry: &Retry<C>, number: u64, barred: Option<Stop>) -> Context<'_> {
+pub(crate) fn limited<C>(
+    retry: &Retry<C>,
+    number: Option<NonZeroU64>,
+    barred: Option<Stop>,
+) -> Context<'_> {
     let mut cx = numbered(retry, number);
     cx.request.off = retry.off().or(barred);
-    cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
+    cx.request.attempts = testing::cap();
     cx
 }

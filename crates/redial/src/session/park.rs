@@ -8,9 +8,10 @@ use std::pin::pin;
 use std::task::Waker;
 #[cfg(feature = "tokio")]
 use std::task::{Poll, ready};
+#[cfg(feature = "http-client")]
 use std::time::Duration;
 
-use redial_core::{Nanos, Turn};
+use redial_core::{Deadline, Span, Time, Turn};
 
 use super::{Session, limited};
 #[cfg(feature = "tokio")]
@@ -21,9 +22,9 @@ use crate::clock::Tokio;
 use crate::error::Error;
 use crate::park::{ParkLimit, Place};
 use crate::retry::Retry;
-#[cfg(feature = "tokio")]
-use crate::run::timer;
 use crate::testing;
+#[cfg(feature = "tokio")]
+use crate::timer::timer;
 
 /// How long a call was parked. It allocates when the call parks.
 #[derive(Default)]
@@ -32,9 +33,9 @@ pub(super) struct Hold(Option<Box<Times>>);
 #[derive(Default)]
 struct Times {
     /// Without the present time.
-    before: Nanos,
+    before: Span,
     /// When it parked, if it is parked now.
-    since: Option<Nanos>,
+    since: Option<Time>,
     place: Option<Place>,
 }
 
@@ -43,25 +44,21 @@ impl Hold {
         self.0.is_some()
     }
 
-    fn begin(&mut self, place: Option<Place>, now: Nanos) {
+    fn begin(&mut self, place: Option<Place>, now: Time) {
         let times = self.0.get_or_insert_default();
         (times.since, times.place) = (Some(now), place);
     }
 
-    fn end(&mut self, now: Nanos) {
-        let before = self.nanos(now);
+    fn end(&mut self, now: Time) {
+        let before = self.total(now);
         if let Some(times) = &mut self.0 {
             **times = Times { before, ..Times::default() };
         }
     }
 
-    fn nanos(&self, now: Nanos) -> Nanos {
-        let Some(times) = &self.0 else { return 0 };
-        times.before + times.since.map_or(0, |since| now.saturating_sub(since))
-    }
-
-    pub(super) fn total(&self, now: Nanos) -> Duration {
-        Duration::from_nanos(self.nanos(now))
+    pub(super) fn total(&self, now: Time) -> Span {
+        let Some(times) = &self.0 else { return Span::ZERO };
+        times.before + times.since.map_or(Span::ZERO, |since| now - since)
     }
 }
 
@@ -79,7 +76,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// The call parks.
     #[cold]
-    pub(super) fn hold(&mut self, place: Option<Place>, now: Nanos) {
+    pub(super) fn hold(&mut self, place: Option<Place>, now: Time) {
         self.hold.begin(place, now);
         self.trace.parked();
     }
@@ -96,7 +93,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         &mut self,
         waker: &Waker,
         cause: &mut Option<E>,
-    ) -> Result<Option<Nanos>, Error<E>> {
+    ) -> Result<Option<Deadline>, Error<E>> {
         let now = K::now();
         let cx = limited(self.retry.borrow(), self.number, self.barred);
         match self.call.unpark(&cx, waker, now) {
@@ -104,7 +101,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             Turn::Stop(reason) => Err(self.error(reason, cause)),
             Turn::Go => {
                 self.hold.end(now);
-                self.trace.released(self.hold.total(now));
+                self.trace.released(self.hold.total(now).into());
                 Ok(None)
             }
         }
@@ -115,7 +112,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// For how long the call has been parked.
     pub(crate) fn parked(&self) -> Duration {
-        if self.hold.was_parked() { self.hold.total(K::now()) } else { Duration::ZERO }
+        if self.hold.was_parked() { self.hold.total(K::now()).into() } else { Duration::ZERO }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redial_core::admit::BreakerState;
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Event, Nanos, Stop, nanos};
+use redial_core::{Event, Span, Stop};
 
 use super::times::{Bucket, Times};
 use super::window::Totals;
@@ -54,12 +54,12 @@ impl Stripe {
     }
 
     #[inline(always)]
-    pub(crate) fn answer_fast(&self, taken: Nanos) {
+    pub(crate) fn answer_fast(&self, taken: Span) {
         self.answered.add(taken);
     }
 
     #[cold]
-    pub(crate) fn drop_fast(&self, taken: Nanos) {
+    pub(crate) fn drop_fast(&self, taken: Span) {
         add(&self.dropped);
         self.failed.add(taken);
     }
@@ -131,12 +131,12 @@ impl Counts {
             }
             Event::AttemptEnded { taken, outcome: Outcome::Failure(failure), .. } => {
                 add(&self.failures[failure.class as usize]);
-                stripe.failed.add(nanos(taken));
+                stripe.failed.add(taken.into());
             }
             Event::AttemptEnded { taken, .. } => {
                 // Before its bucket, so that the difference never counts as a call of the fast path.
                 add(&stripe.answered_by_session);
-                stripe.answered.add(nanos(taken));
+                stripe.answered.add(taken.into());
             }
             Event::Succeeded { attempts } => self.finish(attempts),
             Event::Stopped { reason, attempts } => {
@@ -148,9 +148,9 @@ impl Counts {
             }
             Event::RetryScheduled { delay, failure, .. } => {
                 add(&self.retries[failure.map_or(NOT_YET, |failure| failure.class as usize)]);
-                self.delays.add(nanos(delay));
+                self.delays.add(delay.into());
             }
-            Event::Released { held, .. } => self.parked.add(nanos(held)),
+            Event::Released { held, .. } => self.parked.add(held.into()),
             Event::BudgetDry => add(&self.exhausted),
             Event::BreakerMoved { to } => stripe.move_breaker(to),
             Event::HintHonoured { .. } => add(&self.hints[0]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redial_core::admit::Guards;
 use redial_core::storm::Level;
-use redial_core::{CallInfo, Event, Nanos, Observer, nanos};
+use redial_core::{CallInfo, Event, Observer, Time};
 
 use super::counts::{Counts, Stripe};
 use super::registry::{Registry, lock};
@@ -74,7 +74,7 @@ impl Meter {
         Self(Arc::new(Core {
             upstream,
             counts: Counts::default(),
-            window: Window::new(nanos(window), Ambient::now()),
+            window: Window::new(window.into(), Ambient::now()),
             level: AtomicU8::new(Level::Calm as u8),
             on_change: Mutex::default(),
             watched: Mutex::default(),
@@ -112,13 +112,13 @@ impl Core {
     }
 
     #[cold]
-    fn turn(&self, now: Nanos) {
+    fn turn(&self, now: Time) {
         if self.window.turn(now, || self.counts.totals()) {
             self.reading(now);
         }
     }
 
-    pub(super) fn reading(&self, now: Nanos) -> Reading {
+    pub(super) fn reading(&self, now: Time) -> Reading {
         let reading = Reading::of(self.window.flows(now, || self.counts.totals()));
         let before = self.level.swap(reading.level as u8, Ordering::AcqRel);
         if before != reading.level as u8 {

@@ -1,8 +1,8 @@
 //! From inside a call, a retry that helps looks like one that adds to a storm: the difference shows only in the totals. So
 //! this module counts calls, attempts and the reasons for them, and reports when calls become many more attempts.
 //!
-//! A [`Meter`] counts for one upstream, and [`publish`] passes its numbers to the recorder of the crate `metrics` that the
-//! program has installed. [`METRICS`] lists their names. [`Otel`] shows a call and its attempts in a trace. [`Logs`] logs
+//! A `Meter` counts for one upstream, and `publish` passes its numbers to the recorder of the crate `metrics` that the
+//! program has installed. `METRICS` lists their names. `Otel` shows a call and its attempts in a trace. `Logs` logs
 //! state changes instead of every failure.
 
 #[cfg(feature = "metrics")]
@@ -47,9 +47,11 @@ pub(crate) use names::idempotency;
 #[cfg(all(feature = "metrics", feature = "idempotency"))]
 pub use names::idempotency::IDEMPOTENCY_METRICS;
 #[cfg(feature = "metrics")]
-pub use names::{Kind, METRICS, Metric};
+pub use names::{Kind, METRICS, MetricDescription};
 #[cfg(feature = "otel")]
 pub use otel::Otel;
+#[cfg(all(feature = "metrics", any(feature = "fleet", feature = "idempotency")))]
+pub(crate) use publish::also;
 #[cfg(feature = "metrics")]
 pub use publish::{Publisher, buckets};
 #[cfg(feature = "metrics")]

@@ -16,7 +16,7 @@ pub enum Kind {
 /// One metric.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Metric {
+pub struct MetricDescription {
     /// Its name.
     pub name: &'static str,
     /// Its type.
@@ -30,10 +30,10 @@ macro_rules! metrics {
     ($(#[$doc:meta])* $list:ident { $($constant:ident: $kind:ident, $name:literal, $help:literal;)* }) => {
         $(
             #[doc = $help]
-            pub const $constant: Metric = Metric { name: $name, kind: Kind::$kind, help: $help };
+            pub const $constant: MetricDescription = MetricDescription { name: $name, kind: Kind::$kind, help: $help };
         )*
         $(#[$doc])*
-        pub const $list: &[Metric] = &[$($constant),*];
+        pub const $list: &[MetricDescription] = &[$($constant),*];
     };
 }
 
@@ -86,7 +86,7 @@ metrics! {
 /// The metrics of a [`Fleet`](crate::Fleet).
 #[cfg(feature = "fleet")]
 pub mod fleet {
-    use super::{Kind, Metric};
+    use super::{Kind, MetricDescription};
 
     metrics! {
         /// All metrics of a [`Fleet`](crate::Fleet).
@@ -110,7 +110,7 @@ pub mod fleet {
 /// The metrics of a [`MemoryStore`](crate::http::server::MemoryStore).
 #[cfg(feature = "idempotency")]
 pub mod idempotency {
-    use super::{Kind, Metric};
+    use super::{Kind, MetricDescription};
 
     metrics! {
         /// All metrics of a [`MemoryStore`](crate::http::server::MemoryStore).
@@ -138,7 +138,7 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     all.for_each(|metric| metric.describe(recorder));
 }
 
-impl Metric {
+impl MetricDescription {
     /// A counter of another crate.
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Counter, help }

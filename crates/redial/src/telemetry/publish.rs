@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
-use redial_core::{Nanos, Stop};
+use redial_core::{Stop, Time};
 
 use super::counts::{self, Sums};
 use super::meter::Meter;
-use super::names::{self, Metric};
+use super::names::{self, MetricDescription};
 use super::server::ServerMeter;
 use super::snapshot::GuardSums;
 use super::storm::Reading;
@@ -43,6 +44,17 @@ pub fn buckets() -> [(&'static str, &'static [f64]); 4] {
     ]
 }
 
+type Publish = fn(&dyn Recorder);
+
+/// What else is published, by the modules that count it.
+static ALSO: Mutex<Vec<Publish>> = Mutex::new(Vec::new());
+
+/// Publishes by `publish`, too, whenever the numbers of meters are published.
+#[cfg(any(feature = "fleet", feature = "idempotency"))]
+pub(crate) fn also(publish: Publish) {
+    ALSO.lock().unwrap_or_else(PoisonError::into_inner).push(publish);
+}
+
 /// What has been published to one recorder, for programs that do not install a global recorder; see
 /// [`Registry::publish_to`](super::Registry::publish_to).
 #[derive(Default)]
@@ -62,10 +74,8 @@ impl Publisher {
         if !std::mem::replace(&mut self.described, true) {
             names::describe(recorder);
         }
-        #[cfg(feature = "fleet")]
-        crate::fleet::metrics::publish(recorder);
-        #[cfg(feature = "idempotency")]
-        crate::http::server::idempotency::memory::metrics::publish(recorder);
+        let also = ALSO.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        also.into_iter().for_each(|publish| publish(recorder));
         for (meter, reading) in meters {
             let make = || Upstream::new(recorder, meter.upstream());
             known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter, reading);
@@ -192,7 +202,7 @@ impl Upstream {
     }
 
     /// Publishes the sum of all budgets, each counted once, and the numbers of parked calls and of breakers in each state.
-    fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
+    fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Time) {
         let GuardSums { balance, breakers, parked } = GuardSums::of(meter, now);
         self.parked.set(parked as f64);
         let gauge = |metric, more: &[(&'static str, &'static str)]| {
@@ -241,10 +251,10 @@ impl PublishedHistogram {
     }
 }
 
-/// The durations that fall into a bucket.
-fn range(bucket: usize) -> (Nanos, Nanos) {
-    let least = bucket.checked_sub(1).map_or(0, |below| BOUNDS[below] + 1);
-    (least, BOUNDS.get(bucket).copied().unwrap_or(Nanos::MAX))
+/// The durations that fall into a bucket, in nanoseconds.
+fn range(bucket: usize) -> (u64, u64) {
+    let least = bucket.checked_sub(1).map_or(0, |below| BOUNDS[below].as_nanos() + 1);
+    (least, BOUNDS.get(bucket).map_or(u64::MAX, |bound| bound.as_nanos()))
 }
 
 fn set(counters: &[Counter], values: &[u64]) {
@@ -253,7 +263,7 @@ fn set(counters: &[Counter], values: &[u64]) {
     }
 }
 
-fn key(metric: Metric, labels: &[(&'static str, &str)]) -> Key {
+fn key(metric: MetricDescription, labels: &[(&'static str, &str)]) -> Key {
     let label = |(name, value): &(&'static str, &str)| Label::new(*name, (*value).to_owned());
     Key::from_parts(metric.name, labels.iter().map(label).collect::<Vec<_>>())
 }

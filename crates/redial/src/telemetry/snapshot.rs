@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use redial_core::admit::BreakerState;
 use redial_core::decide::Class;
-use redial_core::{Nanos, Stop};
+use redial_core::{Span, Stop, Time};
 
 use super::counts::{self, Sums};
 use super::meter::Meter;
@@ -87,7 +87,7 @@ pub(super) struct GuardSums {
 }
 
 impl GuardSums {
-    pub(super) fn of(meter: &Meter, now: Nanos) -> Self {
+    pub(super) fn of(meter: &Meter, now: Time) -> Self {
         let (mut sums, mut accounts) = (Self::default(), HashSet::new());
         meter.0.guards(&mut |guards| {
             let balance = guards.balance(now).filter(|_| accounts.insert(guards.account_id()));
@@ -137,17 +137,17 @@ impl Durations {
 
     /// The duration that this share of all is not above, from 0 to 1, as if the durations of a bucket were evenly
     /// distributed; that of the last bound for longer ones. `None` without durations.
-    pub fn quantile(&self, share: f64) -> Option<Nanos> {
+    pub fn quantile(&self, share: f64) -> Option<Span> {
         let count = self.count();
         let rank = share.clamp(0.0, 1.0) * count as f64;
         let mut below = 0.0;
         for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             let inside = *count as f64;
             if below + inside >= rank {
-                let least = bucket.checked_sub(1).map_or(0, |before| BOUNDS[before]);
+                let least = bucket.checked_sub(1).map_or(Span::ZERO, |before| BOUNDS[before]);
                 let most = BOUNDS.get(bucket).copied().unwrap_or(least);
                 let part = ((rank - below) / inside).max(0.0);
-                return Some(least + ((most - least) as f64 * part) as Nanos);
+                return Some(least + Span::from_nanos_f64((most - least).as_nanos_f64() * part));
             }
             below += inside;
         }

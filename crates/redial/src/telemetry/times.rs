@@ -5,21 +5,29 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use redial_core::Nanos;
+use redial_core::Span;
 
-const US: Nanos = 1_000;
-const MS: Nanos = 1_000 * US;
-const S: Nanos = 1_000 * MS;
+const fn us(micros: u64) -> Span {
+    Span::from_micros(micros)
+}
+
+const fn ms(millis: u64) -> Span {
+    Span::from_millis(millis)
+}
+
+const fn s(secs: u64) -> Span {
+    Span::from_secs(secs)
+}
 
 /// The upper bounds of all buckets but the last, which has none.
 #[rustfmt::skip]
-pub(super) const BOUNDS: [Nanos; 18] = [
-    100 * US, 250 * US, 500 * US,
-    MS, 2_500 * US, 5 * MS,
-    10 * MS, 25 * MS, 50 * MS,
-    100 * MS, 250 * MS, 500 * MS,
-    S, 2_500 * MS, 5 * S,
-    10 * S, 25 * S, 50 * S,
+pub(super) const BOUNDS: [Span; 18] = [
+    us(100), us(250), us(500),
+    ms(1), us(2_500), ms(5),
+    ms(10), ms(25), ms(50),
+    ms(100), ms(250), ms(500),
+    s(1), ms(2_500), s(5),
+    s(10), s(25), s(50),
 ];
 
 /// The same in seconds.
@@ -27,7 +35,7 @@ pub(super) static SECONDS: [f64; BOUNDS.len()] = {
     let mut seconds = [0.0; BOUNDS.len()];
     let mut i = 0;
     while i < BOUNDS.len() {
-        seconds[i] = BOUNDS[i] as f64 / 1e9;
+        seconds[i] = BOUNDS[i].as_secs_f64();
         i += 1;
     }
     seconds
@@ -37,9 +45,10 @@ const BUCKETS: usize = BOUNDS.len() + 1;
 /// As many as the highest bits of an entry of `OCTAVES` can index.
 const PADDED_BUCKETS: usize = 32;
 /// 18 years, longer than any duration.
-const LIMIT: u64 = 1 << 59;
+const NANOS_BOUND: u64 = 1 << 59;
 
-const _: () = assert!(BUCKETS <= PADDED_BUCKETS && PADDED_BUCKETS as u64 * (LIMIT / 2) == 1 << 63);
+const _: () =
+    assert!(BUCKETS <= PADDED_BUCKETS && PADDED_BUCKETS as u64 * (NANOS_BOUND / 2) == 1 << 63);
 
 /// One entry for each power of two. Added to a duration in its range, the highest bits of the sum are the bucket: a
 /// duration above the bound carries into them.
@@ -47,17 +56,18 @@ static OCTAVES: [u64; 64] = {
     let mut octaves = [0; 64];
     let mut power = 0;
     while power < 64 {
-        let (mut bucket, mut bound) = (0, LIMIT - 1);
+        let (mut bucket, mut bound) = (0, NANOS_BOUND - 1);
         let mut i = 0;
         while i < BOUNDS.len() {
-            if BOUNDS[i].ilog2() < power {
+            let nanos = BOUNDS[i].as_nanos();
+            if nanos.ilog2() < power {
                 bucket = i as u64 + 1;
-            } else if BOUNDS[i].ilog2() == power {
-                bound = BOUNDS[i];
+            } else if nanos.ilog2() == power {
+                bound = nanos;
             }
             i += 1;
         }
-        octaves[power as usize] = bucket * LIMIT + (LIMIT - 1 - bound);
+        octaves[power as usize] = bucket * NANOS_BOUND + (NANOS_BOUND - 1 - bound);
         power += 1;
     }
     octaves
@@ -78,9 +88,10 @@ pub(super) struct Times {
 
 impl Times {
     #[inline(always)]
-    pub(super) fn add(&self, taken: Nanos) {
+    pub(super) fn add(&self, taken: Span) {
+        let taken = taken.as_nanos();
         let octave = OCTAVES[(taken | 1).ilog2() as usize];
-        let bucket = (octave.wrapping_add(taken) / LIMIT) as usize;
+        let bucket = (octave.wrapping_add(taken) / NANOS_BOUND) as usize;
         // The sum is written first and read last, so that it includes every counted duration.
         self.sums[bucket].fetch_add(taken, Relaxed);
         self.counts[bucket].fetch_add(1, Relaxed);

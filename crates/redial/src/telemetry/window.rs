@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-use redial_core::Nanos;
 use redial_core::storm::Flow;
+use redial_core::{Span, Time};
 
 /// A window has this many slices, and a slice at most two snapshots.
 const SLICES: u64 = 30;
@@ -25,7 +25,7 @@ pub(super) struct Totals {
 
 #[derive(Debug)]
 pub(super) struct Window {
-    window: Nanos,
+    window: Span,
     /// When the next slice begins.
     next: AtomicU64,
     /// Snapshots, the oldest first. Only the first may be older than two windows.
@@ -34,7 +34,7 @@ pub(super) struct Window {
 
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
-    at: Nanos,
+    at: Time,
     totals: Totals,
     /// Whether a later snapshot of the same slice replaces it.
     provisional: bool,
@@ -42,19 +42,19 @@ struct Snapshot {
 
 impl Window {
     /// An empty window that begins now.
-    pub(super) fn new(window: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(window: Span, now: Time) -> Self {
         let first = Snapshot { at: now, totals: Totals::default(), provisional: false };
         Self { window, next: AtomicU64::new(0), snapshots: Mutex::new(VecDeque::from([first])) }
     }
 
     /// Whether a slice has begun without a snapshot.
     #[inline(always)]
-    pub(super) fn is_over(&self, now: Nanos) -> bool {
-        now >= self.next.load(Ordering::Relaxed)
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        now.as_nanos() >= self.next.load(Ordering::Relaxed)
     }
 
     /// Takes a snapshot if a slice has begun and no other thread is taking one. Returns whether it did.
-    pub(super) fn turn(&self, now: Nanos, totals: impl FnOnce() -> Totals) -> bool {
+    pub(super) fn turn(&self, now: Time, totals: impl FnOnce() -> Totals) -> bool {
         let mut snapshots = match self.snapshots.try_lock() {
             Ok(snapshots) => snapshots,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -66,25 +66,26 @@ impl Window {
     fn snapshot(
         &self,
         snapshots: &mut VecDeque<Snapshot>,
-        now: Nanos,
+        now: Time,
         totals: impl FnOnce() -> Totals,
     ) -> bool {
         if !self.is_over(now) {
             return false;
         }
         // One older snapshot is kept, to interpolate up to the first newer one.
-        let oldest = now.saturating_sub(2 * self.window);
+        let oldest = now - self.window * 2;
         while snapshots.get(1).is_some_and(|snapshot| snapshot.at <= oldest) {
             snapshots.pop_front();
         }
         snapshots.push_back(Snapshot { at: now, totals: totals(), provisional: false });
-        let slice = (self.window / SLICES).max(1);
-        self.next.store((now / slice + 1).saturating_mul(slice), Ordering::Relaxed);
+        let slice = (self.window / SLICES).max(Span::from_nanos(1));
+        let next = slice * (now.since_zero() / slice + 1);
+        self.next.store(next.as_nanos(), Ordering::Relaxed);
         true
     }
 
     /// The traffic over the window that ends now, and over the one before it.
-    pub(super) fn flows(&self, now: Nanos, totals: impl Fn() -> Totals) -> [Flow; 2] {
+    pub(super) fn flows(&self, now: Time, totals: impl Fn() -> Totals) -> [Flow; 2] {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         self.snapshot(&mut snapshots, now, &totals);
         let until = totals();
@@ -95,24 +96,21 @@ impl Window {
             snapshots.push_back(Snapshot { at: now, totals: until, provisional: true });
         }
         let oldest = snapshots.front().map_or(now, |first| first.at);
-        let start = now.saturating_sub(self.window).max(oldest);
-        let before = now.saturating_sub(2 * self.window).max(oldest);
+        let start = (now - self.window).max(oldest);
+        let before = (now - self.window * 2).max(oldest);
         let (at_start, at_before) = (at(&snapshots, start), at(&snapshots, before));
-        [
-            flow(at_start, until, now.saturating_sub(start)),
-            flow(at_before, at_start, start.saturating_sub(before)),
-        ]
+        [flow(at_start, until, now - start), flow(at_before, at_start, start - before)]
     }
 }
 
 /// The interpolated totals at this time.
-fn at(snapshots: &VecDeque<Snapshot>, time: Nanos) -> Totals {
+fn at(snapshots: &VecDeque<Snapshot>, time: Time) -> Totals {
     let next = snapshots.partition_point(|snapshot| snapshot.at < time);
     let Some(after) = snapshots.get(next).or(snapshots.back()) else { return Totals::default() };
     let Some(before) = next.checked_sub(1).and_then(|i| snapshots.get(i)) else {
         return after.totals;
     };
-    let (part, whole) = (time.saturating_sub(before.at), after.at.saturating_sub(before.at).max(1));
+    let (part, whole) = ((time - before.at).as_nanos(), (after.at - before.at).as_nanos().max(1));
     let between = u128::from(after.totals.calls.saturating_sub(before.totals.calls));
     let between = between * u128::from(part) / u128::from(whole);
     let calls = before.totals.calls.saturating_add(u64::try_from(between).unwrap_or(0));
@@ -120,7 +118,7 @@ fn at(snapshots: &VecDeque<Snapshot>, time: Nanos) -> Totals {
     Totals { calls, inherited, attempts: (attempts + calls).saturating_sub(all) }
 }
 
-fn flow(from: Totals, to: Totals, over: Nanos) -> Flow {
+fn flow(from: Totals, to: Totals, over: Span) -> Flow {
     Flow {
         calls: to.calls.saturating_sub(from.calls),
         inherited: to.inherited.saturating_sub(from.inherited),

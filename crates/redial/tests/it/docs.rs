@@ -1,6 +1,6 @@
 //! Policies in the documentation are policies.
 
-use redial::{Policy, Preset};
+use redial::Policy;
 
 /// The fenced blocks of TOML.
 fn blocks(page: &str) -> Vec<&str> {
@@ -25,12 +25,6 @@ fn the_page_on_policies_shows_every_field_at_its_default() {
         read["breaker"],
         serde_json::to_value(redial::admit::BreakerRule::default()).unwrap()
     );
-}
-
-#[test]
-fn the_readme_shows_a_preset() {
-    let blocks = blocks(include_str!("../../README.md"));
-    assert_eq!(read(blocks[1]), Policy::from(Preset::FraudScore));
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::io::{Read, pipe};
+use std::time::Duration;
 
 use redial::{CancelToken, Policy, Retry};
 
 use crate::support::{Log, RESET};
 
 /// The waits of one failing call, without waiting for them.
-fn waits() -> Vec<u64> {
+fn waits() -> Vec<Duration> {
     let (log, token) = (Log::default(), CancelToken::new());
     let retry = Retry::new(Policy::standard()).idempotent().observe(log.clone());
     let _ = retry.run_blocking_with(&token, |_| {
@@ -37,16 +38,16 @@ fn a_forked_child_draws_again() {
         // SAFETY: a child that hangs is ended by its alarm, and the test fails instead of hanging with it.
         unsafe { libc::alarm(20) };
     }
-    let mine = waits()[0];
+    let mine = waits()[0].as_nanos();
     if child == 0 {
         let _ = writer.write_all(&mine.to_le_bytes());
         // SAFETY: ends the child here, without running the test harness twice.
         unsafe { libc::_exit(0) };
     }
     drop(writer);
-    let mut theirs = [0; 8];
+    let mut theirs = [0; 16];
     reader.read_exact(&mut theirs).unwrap();
     // SAFETY: waits for the child that was made above.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-    assert_ne!(u64::from_le_bytes(theirs), mine);
+    assert_ne!(u128::from_le_bytes(theirs), mine);
 }

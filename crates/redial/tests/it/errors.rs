@@ -40,7 +40,7 @@ fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
 const USED: &str = "all attempts were used";
 
 #[tokio::test(start_paused = true)]
-async fn anyhow_errors() {
+async fn an_anyhow_error_keeps_its_chain_of_causes() {
     async fn fetch() -> anyhow::Result<u32> {
         anyhow::Context::context(Err(broken()), "fetching the score")
     }
@@ -60,7 +60,7 @@ async fn anyhow_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eyre_reports() {
+async fn an_eyre_report_keeps_its_chain_of_causes() {
     async fn fetch() -> eyre::Result<u32> {
         eyre::WrapErr::wrap_err(Err(broken()), "fetching the score")
     }
@@ -76,7 +76,7 @@ async fn eyre_reports() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn boxed_errors() {
+async fn a_boxed_error_keeps_its_chain_of_causes() {
     type Boxed = Box<dyn StdError + Send + Sync>;
     async fn call() -> Result<u32, Boxed> {
         let retry = retry().retry_if(|error: &Boxed| error.is::<Broken>());

@@ -1,25 +1,25 @@
 //! The gate alone, with its clock as an argument.
 
 use redial::http::server::ShedLayer;
-use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
-use redial_core::draw;
-use redial_core::{NEVER, Nanos};
+use redial::http::server::shed::gate::{Arrival, Booking, Decision, Dequeued, Gate, Pass};
+use redial_core::{Deadline, Span, Time, draw};
 
 use crate::support::ms;
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
-const FIRST: Arrival = Arrival { retry: false, deadline: NEVER };
-const RETRY: Arrival = Arrival { retry: true, deadline: NEVER };
+const MS: Span = Span::MILLISECOND;
+const SECOND: Span = Span::SECOND;
+const START: Time = Time::at(SECOND);
+const FIRST: Arrival = Arrival { retry: false, deadline: Deadline::NONE };
+const RETRY: Arrival = Arrival { retry: true, deadline: Deadline::NONE };
 
-fn enter(gate: &mut Gate<u32>, now: Nanos) -> Pass {
+fn enter(gate: &mut Gate<u32>, now: Time) -> Pass {
     gate.enter(|| (now, false)).unwrap()
 }
 
 /// A limit of ten; each request takes 10 ms, and one arrives every `apart`.
-fn busy(gate: &mut Gate<u32>, from: Nanos, requests: u64, apart: Nanos) -> Nanos {
+fn busy(gate: &mut Gate<u32>, from: Time, requests: u64, apart: Span) -> Time {
     let mut running = std::collections::VecDeque::new();
-    let finish = |gate: &mut Gate<u32>, (done, pass): (Nanos, Pass)| gate.finish(pass, || done);
+    let finish = |gate: &mut Gate<u32>, (done, pass): (Time, Pass)| gate.finish(pass, || done);
     for n in 0..requests {
         let now = from + n * apart;
         while running.front().is_some_and(|(done, _)| *done <= now) {
@@ -37,9 +37,10 @@ fn close(a: f64, b: f64) -> bool {
 
 #[test]
 fn spare_is_what_first_attempts_leave_of_the_capacity() {
-    for (apart, spare) in [(2 * MS, 500.0), (5 * MS / 4, 200.0), (MS + 1, 100.0)] {
+    for (apart, spare) in [(2 * MS, 500.0), (5 * MS / 4, 200.0), (MS + Span::from_nanos(1), 100.0)]
+    {
         let mut gate = ShedLayer::new(10).gate();
-        busy(&mut gate, SECOND, 5_000, apart);
+        busy(&mut gate, START, 5_000, apart);
         assert!(close(gate.capacity(), 1_000.0), "{gate:?}");
         assert!(close(gate.spare(), spare), "{apart}: {gate:?}");
     }
@@ -49,7 +50,7 @@ fn spare_is_what_first_attempts_leave_of_the_capacity() {
 fn retries_do_not_count_as_load() {
     let mut gate = ShedLayer::new(10).gate::<u32>();
     for n in 0..4_000 {
-        let now = SECOND + n * 2 * MS;
+        let now = START + n * 2 * MS;
         let pass = gate.enter(|| (now, true)).unwrap();
         gate.finish(pass, || now + 10 * MS);
     }
@@ -60,7 +61,7 @@ fn retries_do_not_count_as_load() {
 fn a_stall_of_any_length_does_not_distort_the_capacity() {
     for stall in [200 * MS, 10 * SECOND, 3_600 * SECOND] {
         let mut gate = ShedLayer::new(10).gate();
-        let mut now = busy(&mut gate, SECOND, 5_000, 2 * MS);
+        let mut now = busy(&mut gate, START, 5_000, 2 * MS);
         let stuck = std::iter::from_fn(|| match gate.arrive(FIRST, now, || 0) {
             Decision::Enter(pass) => Some(pass),
             _ => None,
@@ -92,7 +93,7 @@ fn capacity_is_right_when_few_requests_take_long() {
         [(100, 1_000, false), (100, 100, false), (50, 200, false), (64, 640, true), (32, 320, true)]
     {
         let mut gate = ShedLayer::new(10).gate::<u32>();
-        let (mut now, mut held, mut seen) = (SECOND, 0.0, 0.0);
+        let (mut now, mut held, mut seen) = (START, 0.0, 0.0);
         for n in 0..1_000_000_u64 {
             now += 3 * MS;
             let luck = if periodic { n } else { draw(1, n) };
@@ -116,39 +117,39 @@ fn capacity_is_right_when_few_requests_take_long() {
 fn an_unlimited_horizon_does_not_delay_all_later_slots() {
     let layer = ShedLayer::new(1).queue(0).min_share(0.0).unwrap();
     let mut gate = layer.horizon(std::time::Duration::MAX).gate::<u32>();
-    let pass = enter(&mut gate, 0);
+    let pass = enter(&mut gate, Time::ZERO);
     // The assumed capacity is ten a second; twenty requests arrive in the first 20 ms.
     for n in 0..20 {
-        assert!(matches!(gate.arrive(FIRST, n * MS, || 0), Decision::Reject(_)));
+        assert!(matches!(gate.arrive(FIRST, Time::at(n * MS), || 0), Decision::Reject(_)));
     }
-    gate.finish(pass, || 100 * MS);
-    let hour = 3_600 * SECOND;
+    gate.finish(pass, || Time::at(100 * MS));
+    let hour = Time::at(3_600 * SECOND);
     let _running = enter(&mut gate, hour);
-    let Decision::Reject(Refusal::Slot(after)) = gate.arrive(RETRY, hour, || 0) else { panic!() };
-    assert!(after < SECOND, "after an hour of silence: {after} ns");
+    let Decision::Reject(Booking::Slot(after)) = gate.arrive(RETRY, hour, || 0) else { panic!() };
+    assert!(after < SECOND, "after an hour of silence: {after}");
 }
 
 #[test]
 fn slots_are_spaced_and_end_at_the_horizon() {
     let layer = ShedLayer::new(10).queue(0).horizon(ms(1_000)).min_share(0.5).unwrap();
     let mut gate = layer.gate::<u32>();
-    let now = busy(&mut gate, SECOND, 5_000, MS + 1);
+    let now = busy(&mut gate, START, 5_000, MS + Span::from_nanos(1));
     let running: Vec<_> = std::iter::from_fn(|| gate.enter(|| (now, false))).collect();
     assert_eq!(running.len(), 10);
     let mut reject = |now| match gate.arrive(RETRY, now, || 0) {
-        Decision::Reject(refusal) => refusal,
+        Decision::Reject(booking) => booking,
         decision => panic!("{decision:?}"),
     };
-    let mut last = 0;
+    let mut last = Span::ZERO;
     let booked = (0..1_000).map_while(|_| match reject(now) {
-        Refusal::Slot(after) => Some(after),
-        Refusal::Full(horizon) => {
+        Booking::Slot(after) => Some(after),
+        Booking::Full(horizon) => {
             assert_eq!(horizon, SECOND);
             None
         }
     });
     let booked = booked.inspect(|after| {
-        assert!(close((after - last) as f64, 2.0 * MS as f64), "{after} after {last}");
+        assert!(close((*after - last).ratio_to(2 * MS), 1.0), "{after} after {last}");
         last = *after;
     });
     let booked = booked.count();
@@ -156,31 +157,33 @@ fn slots_are_spaced_and_end_at_the_horizon() {
         (490..=510).contains(&booked),
         "half of a thousand a second for a second, not {booked}"
     );
-    assert!(matches!(reject(now + 10 * MS), Refusal::Slot(_)), "time has made room");
-    let Refusal::Slot(after) = reject(now + 10 * SECOND) else { panic!("nothing is reserved") };
+    assert!(matches!(reject(now + 10 * MS), Booking::Slot(_)), "time has made room");
+    let Booking::Slot(after) = reject(now + 10 * SECOND) else { panic!("nothing is reserved") };
     assert!(after < 3 * MS);
 }
 
 #[test]
 fn first_attempts_enter_before_retries_and_late_ones_never() {
     let mut gate = ShedLayer::new(1).queue(4).gate();
-    let mut running = enter(&mut gate, 0);
-    let wait = |gate: &mut Gate<u32>, arrival, name| match gate.arrive(arrival, 0, || name) {
+    let at = Time::from_nanos;
+    let mut running = enter(&mut gate, at(0));
+    let wait = |gate: &mut Gate<u32>, arrival, name| match gate.arrive(arrival, at(0), || name) {
         Decision::Wait(ticket, displaced) => (ticket, displaced.map(|(name, _)| name)),
         decision => panic!("{decision:?}"),
     };
     wait(&mut gate, RETRY, 1);
-    wait(&mut gate, Arrival { deadline: 5, ..FIRST }, 2);
+    wait(&mut gate, Arrival { deadline: at(5).into(), ..FIRST }, 2);
     let (gone, _) = wait(&mut gate, FIRST, 3);
     wait(&mut gate, RETRY, 4);
-    assert!(matches!(gate.arrive(RETRY, 0, || 5), Decision::Reject(Refusal::Slot(_))));
+    assert!(matches!(gate.arrive(RETRY, at(0), || 5), Decision::Reject(Booking::Slot(_))));
     assert_eq!(wait(&mut gate, FIRST, 6).1, Some(4), "the newest retry makes room");
     assert_eq!((gate.leave(gone), gate.leave(gone)), (Some(3), None));
-    assert!(matches!(gate.arrive(Arrival { deadline: 9, ..FIRST }, 9, || 7), Decision::Late));
+    let late = Arrival { deadline: at(9).into(), ..FIRST };
+    assert!(matches!(gate.arrive(late, at(9), || 7), Decision::Late));
     wait(&mut gate, RETRY, 8);
 
     let mut order = Vec::new();
-    for now in 5..9 {
+    for now in (5..9).map(at) {
         gate.finish(running, || now);
         loop {
             match gate.next(now).unwrap() {
@@ -198,15 +201,15 @@ fn first_attempts_enter_before_retries_and_late_ones_never() {
         }
     }
     assert_eq!(order, [(2, "late"), (6, "started"), (1, "started"), (8, "started")]);
-    gate.finish(running, || 9);
+    gate.finish(running, || at(9));
     assert_eq!((gate.in_flight(), gate.has_waiters()), (0, false));
 }
 
 #[test]
 fn a_closed_gate_books_nothing() {
     let mut gate = ShedLayer::new(0).gate::<u32>();
-    assert!(gate.enter(|| (0, false)).is_none());
-    assert!(matches!(gate.arrive(FIRST, 0, || 0), Decision::Reject(Refusal::Full(_))));
+    assert!(gate.enter(|| (Time::ZERO, false)).is_none());
+    assert!(matches!(gate.arrive(FIRST, Time::ZERO, || 0), Decision::Reject(Booking::Full(_))));
 }
 
 #[test]
@@ -222,26 +225,32 @@ fn a_share_is_from_0_to_1() {
 #[test]
 fn a_returning_request_enters_before_new_ones() {
     let mut gate = ShedLayer::new(1).queue(4).gate();
-    let released = enter(&mut gate, 0);
-    gate.finish(released, || 0);
-    let running = enter(&mut gate, 0);
+    let now = Time::ZERO;
+    let released = enter(&mut gate, now);
+    gate.finish(released, || now);
+    let running = enter(&mut gate, now);
     let wait = |gate: &mut Gate<u32>, arrival, name| {
-        assert!(matches!(gate.arrive(arrival, MS, || name), Decision::Wait(_, None)));
+        assert!(matches!(gate.arrive(arrival, now, || name), Decision::Wait(_, None)));
     };
     wait(&mut gate, RETRY, 1);
     wait(&mut gate, FIRST, 2);
-    assert!(matches!(gate.arrive_again(RETRY, MS, || 3), Decision::Wait(_, None)));
-    let Decision::Wait(gone, None) = gate.arrive_again(FIRST, MS, || 4) else { panic!("{gate:?}") };
-    assert!(matches!(gate.arrive_again(RETRY, MS, || 5), Decision::Reject(_)), "the queue is full");
-    let Decision::Wait(_, Some((3, _))) = gate.arrive_again(FIRST, MS, || 6) else {
+    assert!(matches!(gate.arrive_again(RETRY, now, || 3), Decision::Wait(_, None)));
+    let Decision::Wait(gone, None) = gate.arrive_again(FIRST, now, || 4) else {
+        panic!("{gate:?}")
+    };
+    assert!(
+        matches!(gate.arrive_again(RETRY, now, || 5), Decision::Reject(_)),
+        "the queue is full"
+    );
+    let Decision::Wait(_, Some((3, _))) = gate.arrive_again(FIRST, now, || 6) else {
         panic!("the newest retry makes room: {gate:?}")
     };
     assert_eq!(gate.leave(gone), Some(4));
-    gate.finish(running, || MS);
+    gate.finish(running, || now);
     let mut order = Vec::new();
-    while let Some(Dequeued::Start(name, pass)) = gate.next(MS) {
+    while let Some(Dequeued::Start(name, pass)) = gate.next(now) {
         order.push(name);
-        gate.finish(pass, || MS);
+        gate.finish(pass, || now);
     }
     assert_eq!((order, gate.waiting()), (vec![6, 2, 1], 0));
 }

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use redial::admit::budget::WindowBudget;
 use redial::decide::Class;
 use redial::schedule::HedgeRule;
-use redial::{Draft, Retry, RetryBudget, Stop};
+use redial::{Draft, Retry, RetryBudget, Span, Stop};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
@@ -140,7 +140,7 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
 async fn a_hint_holds_for_one_wait() {
     use redial::decide::{Failure, Outcome};
     use redial::schedule::{Hint, HintRule, TooLong};
-    let rule = HintRule::Honour { cap: 1_000_000_000, too_long: TooLong::Clip, spread: Some(0.0) };
+    let rule = HintRule::Honour { cap: Span::SECOND, too_long: TooLong::Clip, spread: Some(0.0) };
     let log = Log::default();
     let retry = Retry::new(unbounded(|p| p.hint(rule))).observe(log.clone());
     let retry = retry.classify(|result: &Result<(), u32>| match result {
@@ -151,7 +151,7 @@ async fn a_hint_holds_for_one_wait() {
     let error =
         retry.run(|attempt| async move { Err::<(), _>(attempt.number()) }).await.unwrap_err();
     assert_eq!(error.failure().unwrap().hint, None);
-    assert_eq!(log.delays(), [1_000_000_000, 200_000_000, 400_000_000]);
+    assert_eq!(log.delays(), [ms(1_000), ms(200), ms(400)]);
 }
 
 /// The context of `run_with` is borrowed by one attempt at a time, and a thread makes one attempt at a time.

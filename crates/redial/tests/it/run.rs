@@ -70,6 +70,27 @@ async fn a_slow_attempt_is_cut_off_and_the_cause_before_it_is_kept() {
     assert_eq!(error.cause(), Some(&RESET));
 }
 
+/// It may hold a connection, and the wait may be long.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_cut_off_is_dropped_before_the_next_one() {
+    let retry = Retry::new(unbounded(|p| p.attempt_timeout(ms(50)))).idempotent();
+    for retry in [retry.clone(), retry.observe(Log::default())] {
+        let held = Arc::new(());
+        let call = retry.run(|attempt| {
+            let before = Arc::strong_count(&held);
+            let held = Arc::clone(&held);
+            async move {
+                if attempt.number() == 1 {
+                    sleep(Duration::from_secs(3600)).await;
+                }
+                drop(held);
+                Ok::<_, Fault>(before)
+            }
+        });
+        assert_eq!(call.await, Ok(1));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_time_inside_the_call() {
     let retry = Retry::new(unbounded(|p| p.attempts(1_000).deadline(ms(1_000)))).idempotent();

@@ -12,23 +12,31 @@ use std::time::Duration;
 use redial::admit::budget::Budget;
 use redial::decide::{Class, Failure, Outcome, Reach};
 use redial::http::server::ShedLayer;
-use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
+use redial::http::server::shed::gate::{Arrival, Booking, Decision, Dequeued, Gate, Pass};
 use redial::schedule::{Hint, HintRule, TooLong};
 use redial::{Policy, Stop};
 use redial_core::admit::Guards;
-use redial_core::{Call, Context, NEVER, Nanos, Permit, Request, Verdict, draw};
+use redial_core::{Call, Context, Deadline, Permit, Request, Span, Time, Verdict, draw};
 
 use crate::support::ms;
 
-const MS: Nanos = 1_000_000;
 const CLIENTS: usize = 1_000;
-const LIMIT: usize = 10;
-const SERVICE: f64 = 10.0 * MS as f64;
+const PLACES: usize = 10;
+/// In nanoseconds.
+const SERVICE: f64 = 1e7;
 /// Requests per nanosecond.
-const CAPACITY: f64 = LIMIT as f64 / SERVICE;
-const PAUSE: std::ops::Range<Nanos> = 3_000 * MS..3_200 * MS;
-const END: Nanos = 8_200 * MS;
-const BUCKET: Nanos = 100 * MS;
+const CAPACITY: f64 = PLACES as f64 / SERVICE;
+const PAUSE: std::ops::Range<Time> = at(3_000)..at(3_200);
+const END: Time = at(8_200);
+const BUCKET: Span = Span::from_millis(100);
+
+const fn at(millis: u64) -> Time {
+    Time::at(Span::from_millis(millis))
+}
+
+fn bucket(time: Time) -> usize {
+    (time.since_zero() / BUCKET) as usize
+}
 
 /// The hint of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,12 +60,12 @@ struct Storm {
     policy: Policy,
     guards: Guards,
     gate: Gate<usize>,
-    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     clients: Vec<Client>,
     think: f64,
     seed: u64,
     drawn: u64,
-    now: Nanos,
+    now: Time,
     calls: u32,
     served: u32,
     buckets: Vec<u32>,
@@ -73,7 +81,7 @@ struct Client {
 impl Storm {
     fn new(rejections: Rejections, load: f64, seed: u64) -> Self {
         let spread = (rejections == Rejections::InExactlyOneSecond).then_some(0.0);
-        let hint = HintRule::Honour { cap: 10_000 * MS, too_long: TooLong::Stop, spread };
+        let hint = HintRule::Honour { cap: Span::from_secs(10), too_long: TooLong::Stop, spread };
         let policy = Policy::draft()
             .budget(Budget::None)
             .attempts(20)
@@ -81,7 +89,7 @@ impl Storm {
             .hint(hint)
             .build()
             .unwrap();
-        let layer = ShedLayer::new(LIMIT);
+        let layer = ShedLayer::new(PLACES);
         let all = rejections == Rejections::SlotsOfEverything;
         let layer = if all { layer.min_share(1.0).unwrap() } else { layer };
         let mut storm = Self {
@@ -94,10 +102,10 @@ impl Storm {
             think: CLIENTS as f64 / (load * CAPACITY) - SERVICE,
             seed,
             drawn: 0,
-            now: 0,
+            now: Time::ZERO,
             calls: 0,
             served: 0,
-            buckets: vec![0; (END / BUCKET) as usize + 1],
+            buckets: vec![0; bucket(END) + 1],
         };
         (0..CLIENTS).for_each(|client| storm.think(client));
         storm
@@ -108,12 +116,12 @@ impl Storm {
         draw(self.seed, self.drawn)
     }
 
-    fn exponential(&mut self, mean: f64) -> Nanos {
+    fn exponential(&mut self, mean: f64) -> Span {
         let unit = ((self.random() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        (-unit.ln() * mean) as Nanos
+        Span::from_nanos_f64(-unit.ln() * mean)
     }
 
-    fn at(&mut self, time: Nanos, event: Event) {
+    fn at(&mut self, time: Time, event: Event) {
         let order = self.random();
         self.events.push(Reverse((time, order, event)));
     }
@@ -140,7 +148,7 @@ impl Storm {
     fn engine<T>(&mut self, client: usize, step: impl FnOnce(&mut Call, &Context<'_>) -> T) -> T {
         let (policy, guards) = (&self.policy, &self.guards);
         let cx = Context { policy, guards, observer: None, request: Request::default() };
-        let start = || Call::new(policy, self.now, NEVER);
+        let start = || Call::new(policy, self.now, Deadline::NONE);
         step(self.clients[client].call.get_or_insert_with(start), &cx)
     }
 
@@ -152,18 +160,18 @@ impl Storm {
         let retry = permit.number > 1;
         self.clients[client].permit = Some(permit);
         self.calls += u32::from(!retry);
-        if let Some(bucket) = self.buckets.get_mut((now / BUCKET) as usize) {
+        if let Some(bucket) = self.buckets.get_mut(bucket(now)) {
             *bucket += 1;
         }
         if let Some(pass) = self.gate.enter(|| (now, retry)) {
             return self.start(client, pass);
         }
-        let arrival = Arrival { retry, deadline: NEVER };
+        let arrival = Arrival { retry, deadline: Deadline::NONE };
         match self.gate.arrive(arrival, now, || client) {
             Decision::Enter(pass) => self.start(client, pass),
             Decision::Wait(_, None) => {}
-            Decision::Wait(_, Some((displaced, refusal))) => self.reject(displaced, refusal),
-            Decision::Reject(refusal) => self.reject(client, refusal),
+            Decision::Wait(_, Some((displaced, booking))) => self.reject(displaced, booking),
+            Decision::Reject(booking) => self.reject(client, booking),
             Decision::Late => unreachable!("no request has a deadline here"),
         }
     }
@@ -200,12 +208,12 @@ impl Storm {
         }
     }
 
-    fn reject(&mut self, client: usize, refusal: Refusal) {
+    fn reject(&mut self, client: usize, booking: Booking) {
         let mut failure = Failure::new(Class::Overloaded).reach(Reach::Refused);
-        failure.stop = matches!(refusal, Refusal::Full(_));
-        failure.hint = match (self.rejections, refusal) {
-            (Rejections::Slots | Rejections::SlotsOfEverything, Refusal::Slot(after)) => {
-                Some(Hint::Slot(Duration::from_nanos(after.next_multiple_of(MS))))
+        failure.stop = matches!(booking, Booking::Full(_));
+        failure.hint = match (self.rejections, booking) {
+            (Rejections::Slots | Rejections::SlotsOfEverything, Booking::Slot(after)) => {
+                Some(Hint::Slot(after.round_up(Span::MILLISECOND).into()))
             }
             (Rejections::InOneSecond | Rejections::InExactlyOneSecond, _) => {
                 Some(Hint::AtLeast(Duration::from_secs(1)))
@@ -214,7 +222,7 @@ impl Storm {
         };
         failure.stop &=
             matches!(self.rejections, Rejections::Slots | Rejections::SlotsOfEverything);
-        let (now, seed) = (self.now, draw(!self.seed, client as u64 ^ self.now));
+        let (now, seed) = (self.now, draw(!self.seed, client as u64 ^ self.now.as_nanos()));
         let permit = self.clients[client].permit.take().unwrap();
         let settle = |call: &mut Call, cx: &Context<'_>| {
             call.settle(cx, permit, &failure.into(), now, || seed)
@@ -228,9 +236,9 @@ impl Storm {
 
     /// Attempts in the busiest 100 ms after the stall, relative to the capacity.
     fn peak(&self) -> f64 {
-        let after = (PAUSE.end / BUCKET) as usize..(END / BUCKET) as usize;
+        let after = bucket(PAUSE.end)..bucket(END);
         let most = self.buckets[after].iter().max().unwrap();
-        f64::from(*most) / (CAPACITY * BUCKET as f64)
+        f64::from(*most) / (CAPACITY * BUCKET.as_nanos_f64())
     }
 
     fn served(&self) -> f64 {

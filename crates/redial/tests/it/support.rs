@@ -65,9 +65,9 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    pub(crate) fn delays(&self) -> Vec<u64> {
+    pub(crate) fn delays(&self) -> Vec<Duration> {
         let delay = |event: &Event| match event {
-            Event::RetryScheduled { delay, .. } => Some(redial_core::nanos(*delay)),
+            Event::RetryScheduled { delay, .. } => Some(*delay),
             _ => None,
         };
         self.take().iter().filter_map(delay).collect()

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use redial_queue::Priority;
-use redial_queue::durable::{Edit, JobId, State};
+use redial_queue::durable::{Edit, JobId, NewPolicy, State};
 
 use super::super::input::{Source, check_delivery, header};
 use super::super::location::{IfMissing, QueueArgs};
@@ -67,7 +67,10 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     let edit = Edit {
         payload,
         headers: (!args.headers.is_empty()).then_some(headers),
-        policy: args.policy.clone().map(|name| (name != "none").then_some(name)),
+        policy: args.policy.as_deref().map(|name| match name {
+            "none" => NewPolicy::OfWorker,
+            name => NewPolicy::Named(name.to_owned()),
+        }),
         priority: args.priority.map(Priority::new),
     };
     if !store.edit(job.id, edit).await? {

@@ -14,8 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::guard::{Guard, MARK};
-use crate::run::Group;
+use crate::process::{Group, Guard, MARK};
 
 /// How often a process group is polled: no signal reports that it has ended.
 const POLL: Duration = Duration::from_millis(5);

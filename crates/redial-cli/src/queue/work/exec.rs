@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::commands::{Commands, Running};
-use crate::run::{Group, Rules, Status, is_missing, unnamed_file};
+use crate::process::{ExitRules, Group, Status, is_missing, unnamed_file};
 use crate::stderr::Stderr;
 
 /// The exit code that requests a retry: `EX_TEMPFAIL` of sysexits.
@@ -33,7 +33,7 @@ const MOST_LINE: usize = 250;
 /// Runs a command for each job.
 pub(super) struct Exec {
     command: String,
-    rules: Rules,
+    rules: ExitRules,
     commands: Arc<Commands>,
     stderr: Arc<Stderr>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Exec {
 impl Exec {
     pub(super) fn new(
         command: &str,
-        rules: Rules,
+        rules: ExitRules,
         commands: Arc<Commands>,
         stderr: Arc<Stderr>,
     ) -> Self {

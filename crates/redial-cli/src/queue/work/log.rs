@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redial_core::admit::{RateLimit, RateRule};
 use redial_core::{Rate, Stop};
 use redial_queue::WorkEvent;
-use redial_queue::durable::{Job, Report};
+use redial_queue::durable::{Job, WorkerReport};
 use serde_json::{Value, json};
 
+use crate::clock;
 use crate::duration::{ms, text};
 use crate::log::{Form, json_line, text_line};
-use crate::run::clock;
 use crate::stderr::Stderr;
 
 /// The most lines, in the long run and at once.
@@ -84,9 +84,9 @@ impl Log {
         self.write(&format!("metrics at {url}"), "metrics", &json!({ "url": url }));
     }
 
-    pub(super) fn ended(&self, report: &Report) {
+    pub(super) fn ended(&self, report: &WorkerReport) {
         self.report_left_out();
-        let Report { done, retried, dead, postponed, returned, lost, stale, .. } = *report;
+        let WorkerReport { done, retried, dead, postponed, returned, lost, stale, .. } = *report;
         let mut text = format!("done {done}, retried {retried}, dead {dead}");
         for (name, count) in
             [("postponed", postponed), ("given back", returned), ("lost", lost), ("stale", stale)]

@@ -2,7 +2,6 @@
 
 mod commands;
 mod exec;
-mod limits;
 mod log;
 mod serve;
 
@@ -11,24 +10,25 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::{Policy, Preset};
+use redial_core::{Policy, Preset, Span};
 use redial_queue::WorkEvent;
 use redial_queue::delivery::{Deliverer, Secrets};
-use redial_queue::durable::{Job, Report, Until, Worker, WorkerError, check_policy, standard};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use redial_queue::durable::{
+    Job, Until, Worker, WorkerError, WorkerReport, check_policy, standard,
+};
 use tokio::sync::Notify;
 
 use super::location::QueueArgs;
 use crate::failed::Failed;
-use crate::guard::Guard;
 use crate::log::Form;
-use crate::run::{Codes, Rules, is_ignored};
+use crate::process::{ExitCodes, ExitRules, Guard, StopSignals, open_files};
 use crate::stderr::LAST_FLUSH;
 use crate::{duration, policy};
 use commands::Commands;
 use exec::Exec;
 use log::Log;
-pub(crate) use serve::install_recorder;
+
+const MIN_LEASE: Duration = Duration::from_millis(100);
 
 const POLICY: &str = "Policy";
 const EXEC: &str = "Commands";
@@ -107,11 +107,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = EXEC, value_name = "CMD")]
     exec: Option<String>,
     /// Retry only these exit codes and 75, such as 1-3
-    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = Codes::read, requires = "exec")]
-    retry_on_exit: Option<Codes>,
+    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = ExitCodes::read, requires = "exec")]
+    retry_on_exit: Option<ExitCodes>,
     /// Never retry these exit codes
-    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = Codes::read, requires = "exec")]
-    stop_on_exit: Option<Codes>,
+    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = ExitCodes::read, requires = "exec")]
+    stop_on_exit: Option<ExitCodes>,
     /// Time between SIGTERM and SIGKILL
     #[arg(long, help_heading = EXEC, value_name = "TIME", default_value = "5s", value_parser = duration::read)]
     grace: Duration,
@@ -145,8 +145,9 @@ enum End {
 
 fn lease(text: &str) -> Result<Duration, String> {
     match duration::read(text).map_err(|error| error.to_string())? {
-        lease if lease < Duration::from_millis(100) => {
-            Err("must be at least 100ms, so that heartbeats can renew it".to_owned())
+        lease if lease < MIN_LEASE => {
+            let least = Span::from(MIN_LEASE);
+            Err(format!("must be at least {least}, so that heartbeats can renew it"))
         }
         lease => Ok(lease),
     }
@@ -162,7 +163,7 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
         Some(_) => None,
         None => Some(deliverer(args, &policy, &log)?),
     };
-    let signals = Signals::listen()?;
+    let signals = StopSignals::listen()?;
     let done = work(args, policy, deliverer, signals, &log).await;
     let (done, wait) = match done {
         // The second signal: stop immediately.
@@ -190,13 +191,13 @@ async fn work(
     args: &Args,
     policy: Policy,
     deliverer: Option<Deliverer>,
-    mut signals: Signals,
+    mut signals: StopSignals,
     log: &Arc<Log>,
 ) -> Result<(), Failed> {
-    let files = limits::raise();
+    let files = open_files::raise();
     let guard = args.exec.as_ref().and_then(|_| guard(log));
     let commands = Arc::new(Commands::new(args.grace, guard));
-    let listening = args.serve.listen().await?;
+    let listening = args.serve.listen()?;
     let mut worker = tokio::select! {
         worker = worker(args, policy, log) => worker?,
         // A signal also ends the wait for a store that does not answer.
@@ -212,7 +213,7 @@ async fn work(
     let stopped = async move { stopped.notified().await };
     let report = match (&args.exec, deliverer) {
         (Some(command), _) => {
-            let rules = Rules {
+            let rules = ExitRules {
                 retry_on_exit: args.retry_on_exit.clone(),
                 stop_on_exit: args.stop_on_exit.clone(),
                 lists_output: false,
@@ -224,7 +225,7 @@ async fn work(
         (None, Some(deliverer)) => {
             until_stopped(worker.run(deliverer, stopped), signals, &stop, log, &commands).await?
         }
-        (None, None) => Report::default(),
+        (None, None) => WorkerReport::default(),
     };
     drop(served);
     log.ended(&report);
@@ -302,12 +303,12 @@ async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, F
 
 /// Runs until the work has ended. The first signal requests that, the second one stops immediately.
 async fn until_stopped(
-    work: impl Future<Output = Result<Report, WorkerError>>,
-    mut signals: Signals,
+    work: impl Future<Output = Result<WorkerReport, WorkerError>>,
+    mut signals: StopSignals,
     stop: &Notify,
     log: &Log,
     commands: &Commands,
-) -> Result<Report, Failed> {
+) -> Result<WorkerReport, Failed> {
     let whole = async {
         let report = work.await;
         commands.all().await;
@@ -329,36 +330,5 @@ async fn until_stopped(
         log.warn(
             "stopping: waiting for the running jobs; send the signal again to stop immediately",
         );
-    }
-}
-
-/// SIGINT and SIGTERM.
-pub(crate) struct Signals {
-    /// `None` if the process was started with SIGINT ignored, as background jobs of a shell are.
-    interrupt: Option<Signal>,
-    terminate: Signal,
-}
-
-impl Signals {
-    pub(crate) fn listen() -> std::io::Result<Self> {
-        let interrupt = match is_ignored(nix::sys::signal::Signal::SIGINT) {
-            true => None,
-            false => Some(signal(SignalKind::interrupt())?),
-        };
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// The exit code of the next signal.
-    pub(crate) async fn next(&mut self) -> u8 {
-        let interrupted = async {
-            match &mut self.interrupt {
-                Some(interrupt) => interrupt.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupted => 130,
-            _ = self.terminate.recv() => 143,
-        }
     }
 }

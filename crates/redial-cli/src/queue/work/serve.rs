@@ -1,35 +1,25 @@
-//! The metrics endpoint of a worker. Slow, many or broken scrapers must not affect the jobs, so connections are few and
-//! short, and further ones wait.
+//! The metrics endpoint of a worker.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_exporter_prometheus::formatting::sanitize_label_value;
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use redial::telemetry::{self, Meter};
+use redial_policy::file::Address;
+use redial_proxy::{PageServer, prometheus_builder};
 use redial_queue::durable::Worker;
-use redial_queue::telemetry::Publisher;
-use tokio::net::{TcpListener, TcpStream};
+use redial_queue::telemetry::QueuePublisher;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
 use super::log::Log;
 use crate::duration;
 use crate::failed::Failed;
 use crate::stderr::Stderr;
 
-/// The most concurrent connections.
-const MOST: usize = 16;
-/// From the connection to the last byte of the response.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The window of the multiplier: a retry may come an hour after its job began.
 const WINDOW: Duration = Duration::from_secs(3600);
 
@@ -52,22 +42,20 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 impl Serve {
     /// Binds the address first, so that a failure is reported before any work.
-    pub(super) async fn listen(&self) -> Result<Option<Listening>, Failed> {
+    pub(super) fn listen(&self) -> Result<Option<Listening>, Failed> {
         let Some(address) = self.metrics else { return Ok(None) };
         let cannot = |why: std::io::Error| {
             let hint = "try another port, or 0 for any free port";
             Failed::Input(format!("--metrics {address}: cannot listen: {why}; {hint}"))
         };
-        let listener = TcpListener::bind(address).await.map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
-        Ok(Some(Listening { listener, address, depth_every: self.depth_every }))
+        let server = PageServer::bind(&Address::Tcp(address)).map_err(cannot)?;
+        Ok(Some(Listening { server, depth_every: self.depth_every }))
     }
 }
 
 /// A bound listener that accepts no connections yet.
 pub(super) struct Listening {
-    listener: TcpListener,
-    address: SocketAddr,
+    server: PageServer,
     depth_every: Duration,
 }
 
@@ -77,21 +65,22 @@ pub(super) struct Served(#[expect(dead_code, reason = "dropping it ends the task
 impl Listening {
     /// Serves the metrics of a worker.
     pub(super) fn serve(self, worker: Worker, log: &Log) -> Result<(Worker, Served), Failed> {
-        let Self { listener, address, depth_every } = self;
-        let handle =
-            install_recorder().map_err(|why| Failed::Other(format!("--metrics: {why}")))?;
+        let Self { server, depth_every } = self;
+        let handle = prometheus_builder()
+            .install_recorder()
+            .map_err(|why| Failed::Other(format!("--metrics: {why}")))?;
         let queue = worker.queue().clone();
         let worker = worker.observe(Meter::over(queue.name(), WINDOW));
-        let publisher = Publisher::new(queue).worker(worker.gauge()).depth_every(depth_every);
+        let publisher = QueuePublisher::new(queue).worker(worker.gauge()).depth_every(depth_every);
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run(std::future::pending()));
-        let page = Page {
+        log.serves(&format!("http://{}/metrics", server.address()));
+        let page = Arc::new(Page {
             handle,
             queue: worker.queue().name().to_owned(),
             stderr: Arc::clone(log.stderr()),
-        };
-        tasks.spawn(accept(listener, Arc::new(page)));
-        log.serves(&format!("http://{address}/metrics"));
+        });
+        tasks.spawn(server.serve(move |request| respond(request, &page)));
         Ok((worker, Served(tasks)))
     }
 }
@@ -115,46 +104,8 @@ impl Page {
     }
 }
 
-/// Installs the recorder of this process.
-pub(crate) fn install_recorder() -> Result<PrometheusHandle, BuildError> {
-    let mut exporter = PrometheusBuilder::new();
-    for (name, bounds) in telemetry::buckets() {
-        exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds)?;
-    }
-    exporter.install_recorder()
-}
-
-async fn accept(listener: TcpListener, page: Arc<Page>) {
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.len() >= MOST {
-            connections.join_next().await;
-        }
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(timeout(TIMEOUT, serve_connection(stream, Arc::clone(&page))));
-            }
-            // Most likely too many open files, which is temporary.
-            Err(_) => sleep(Duration::from_millis(100)).await,
-        }
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn serve_connection(stream: TcpStream, page: Arc<Page>) {
-    let service = service_fn(|request| {
-        let answer = respond(&request, &page);
-        async { Ok::<_, Infallible>(answer) }
-    });
-    // One response per connection, because idle ones would block others. The client notices if it breaks.
-    let _ = http1::Builder::new()
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-}
-
-fn respond(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
-    let (status, kind, text) = match (request.uri().path(), request.method()) {
+fn respond(request: &Parts, page: &Page) -> Response<String> {
+    let (status, kind, text) = match (request.uri.path(), &request.method) {
         ("/metrics", &Method::GET) => {
             (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.render())
         }
@@ -163,12 +114,12 @@ fn respond(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
         }
         _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
     };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let mut response = Response::new(text);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(header::ALLOW, header::HeaderValue::from_static("GET"));
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
     }
     response
 }

@@ -16,16 +16,16 @@ use nix::fcntl::{Flock, FlockArg};
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::decide::Class;
-use redial_core::{Nanos, Policy};
+use redial_core::{Policy, Span, Time};
 
 use super::place::{NOT_A_BUDGET, Place};
 use super::record::{self, Record, Unusable};
-use crate::run::clock;
-use crate::run::signals::Signals;
+use crate::clock;
+use crate::process::SignalFlags;
 use crate::run::wait;
 
 /// How often a lock that another process holds is tried. Holders need microseconds.
-const POLL: Nanos = 1_000_000;
+const POLL: Span = Span::MILLISECOND;
 
 /// How long a step waits for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub(in crate::run) enum LockWait {
 }
 
 impl LockWait {
-    fn time(self) -> Nanos {
+    fn time(self) -> Span {
         match self {
-            Self::Short => 50_000_000,
-            Self::Long => 5_000_000_000,
+            Self::Short => Span::from_millis(50),
+            Self::Long => Span::from_secs(5),
         }
     }
 }
@@ -110,8 +110,8 @@ impl FileBudget {
     pub(super) fn step<T>(
         &mut self,
         wait: LockWait,
-        signals: &mut Signals,
-        ask: impl FnOnce(&Guards, Nanos) -> T,
+        signals: &mut SignalFlags,
+        ask: impl FnOnce(&Guards, Time) -> T,
     ) -> T {
         let Some(file) = self.shared.as_mut().and_then(|shared| shared.file.take()) else {
             return ask(&self.guards, clock::now());
@@ -139,7 +139,7 @@ impl FileBudget {
         told
     }
 
-    fn locked<T>(&mut self, file: &File, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
+    fn locked<T>(&mut self, file: &File, ask: impl FnOnce(&Guards, Time) -> T) -> T {
         let Some(shared) = &self.shared else { return ask(&self.guards, clock::now()) };
         let (boot, rules) = (shared.boot, shared.rules);
         match Record::read(file) {
@@ -211,8 +211,12 @@ struct Unlocked {
     ended: bool,
 }
 
-fn lock(mut file: File, wait: LockWait, signals: &mut Signals) -> Result<Flock<File>, Unlocked> {
-    let until = clock::now().saturating_add(wait.time());
+fn lock(
+    mut file: File,
+    wait: LockWait,
+    signals: &mut SignalFlags,
+) -> Result<Flock<File>, Unlocked> {
+    let until = clock::now() + wait.time();
     loop {
         let (unlocked, why) = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(locked) => return Ok(locked),

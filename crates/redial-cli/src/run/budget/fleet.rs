@@ -14,14 +14,14 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use redial::fleet::{Fleet, OneShot};
 use redial_core::admit::Guards;
-use redial_core::{Invalid, NEVER, Nanos, Policy};
+use redial_core::{Invalid, Policy, Span, Time};
 
-use crate::run::clock;
-use crate::run::signals::Signals;
+use crate::clock;
+use crate::process::SignalFlags;
 use crate::run::wait;
 
 /// How long a retry waits for the ledger after its backoff.
-const TIMEOUT: Nanos = 1_000_000_000;
+const TIMEOUT: Span = Span::SECOND;
 /// How often signals are checked meanwhile.
 const POLL: Duration = Duration::from_millis(10);
 /// How long the end of a call waits for the last message to the ledger.
@@ -56,27 +56,24 @@ impl FleetBudget {
         &self.name
     }
 
-    pub(super) fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Time {
         self.account.now()
     }
 
     /// The fleet's clock has another zero.
-    pub(super) fn to_local(&self, at: Nanos) -> Nanos {
-        if at == NEVER {
-            return NEVER;
-        }
+    pub(super) fn to_local(&self, at: Time) -> Time {
         let now = self.account.now();
-        clock::now().saturating_add(at.saturating_sub(now)).saturating_sub(now.saturating_sub(at))
+        clock::now() + (at - now) - (now - at)
     }
 
-    pub(super) fn step<T>(&self, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
+    pub(super) fn step<T>(&self, ask: impl FnOnce(&Guards, Time) -> T) -> T {
         ask(self.account.guards(), self.account.now())
     }
 
-    pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
-        let until = clock::now().saturating_add(TIMEOUT);
+    pub(super) fn confirm(&self, signals: &mut SignalFlags) -> io::Result<Option<Signal>> {
+        let until = clock::now() + TIMEOUT;
         while !self.account.wait(POLL) && clock::now() < until {
-            if let Some(signal) = wait::pause(0, signals)? {
+            if let Some(signal) = wait::pause(Time::ZERO, signals)? {
                 return Ok(Some(signal));
             }
         }

@@ -16,12 +16,12 @@ use nix::sys::signal::Signal;
 use redial::fleet::{Fleet, FleetDraft};
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
-use redial_core::{Invalid, Nanos, Policy};
+use redial_core::{Invalid, Policy, Time};
 
 use super::args::{Args, Budgeted};
-use super::clock;
-use super::signals::Signals;
+use crate::clock;
 use crate::failed::Failed;
+use crate::process::SignalFlags;
 use file::FileBudget;
 use fleet::FleetBudget;
 
@@ -105,7 +105,7 @@ impl Account {
     }
 
     /// The time of the guards' clock.
-    pub(super) fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Time {
         match self {
             Self::File(_) => clock::now(),
             Self::Fleet(budget) => budget.now(),
@@ -113,7 +113,7 @@ impl Account {
     }
 
     /// Converts a time of the guards' clock to our clock.
-    pub(super) fn to_local(&self, at: Nanos) -> Nanos {
+    pub(super) fn to_local(&self, at: Time) -> Time {
         match self {
             Self::File(_) => at,
             Self::Fleet(budget) => budget.to_local(at),
@@ -124,8 +124,8 @@ impl Account {
     pub(super) fn step<T>(
         &mut self,
         wait: LockWait,
-        signals: &mut Signals,
-        ask: impl FnOnce(&Guards, Nanos) -> T,
+        signals: &mut SignalFlags,
+        ask: impl FnOnce(&Guards, Time) -> T,
     ) -> T {
         match self {
             Self::File(budget) => budget.step(wait, signals, ask),
@@ -134,7 +134,7 @@ impl Account {
     }
 
     /// Waits for the token of a retry that is about to be made. Returns the signal that interrupted it.
-    pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
+    pub(super) fn confirm(&self, signals: &mut SignalFlags) -> io::Result<Option<Signal>> {
         match self {
             Self::File(_) => Ok(None),
             Self::Fleet(budget) => budget.confirm(signals),

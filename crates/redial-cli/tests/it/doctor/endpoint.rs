@@ -13,7 +13,7 @@ use crate::{redial, text};
 const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
 
 /// Gives each connection the next of these responses, and further ones the last; returns the address.
-fn serve(answers: Vec<Vec<u8>>) -> String {
+pub(super) fn serve(answers: Vec<Vec<u8>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -42,7 +42,7 @@ fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
     format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-fn metrics(body: &str) -> Vec<u8> {
+pub(super) fn metrics(body: &str) -> Vec<u8> {
     http("200 OK", "text/plain; version=0.0.4", body)
 }
 

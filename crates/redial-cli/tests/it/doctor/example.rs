@@ -1,15 +1,9 @@
-//! The example `storm`: a shop, its users, and a backend with faults.
-
-#![allow(clippy::disallowed_methods, reason = "waits for other processes")]
+//! The example `storm`: a shop, its users, and a backend with faults. Its users come when a test sends them, so that its
+//! counters do not depend on the time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// The timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The example, until this is dropped.
 pub(super) struct Storm {
@@ -19,16 +13,9 @@ pub(super) struct Storm {
 
 impl Storm {
     pub(super) fn start(policy: &str, phase: &str) -> Self {
-        // The directory of the examples is beside `deps`, which has our own program.
-        let ours = std::env::current_exe().unwrap();
-        let program = ours.parent().unwrap().parent().unwrap().join("examples").join("storm");
-        assert!(
-            program.is_file(),
-            "{} is not built: `cargo xtask test` does, or `cargo build -p redial --all-features --example storm`",
-            program.display()
-        );
+        let program = xtask::examples::folder().unwrap().join("storm");
         let mut child = crate::program(program)
-            .args(["--policy", policy, "--phase", phase])
+            .args(["--policy", policy, "--phase", phase, "--rate", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -40,22 +27,15 @@ impl Storm {
         Self { child, address }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
+    /// Its metrics now.
+    pub(super) fn page(&self) -> String {
+        request(self.address, "GET", "/metrics")
     }
 
-    pub(super) fn metrics(&self) -> String {
-        format!("http://{}/metrics", self.address)
-    }
-
-    pub(super) fn set(&self, phase: &str) {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = format!("POST /phase/{phase} HTTP/1.0\r\ncontent-length: 0\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains(" 200 "), "{answer}");
+    /// Its metrics after this many users have asked and have an answer.
+    pub(super) fn after(&self, users: u32) -> String {
+        request(self.address, "POST", &format!("/users/{users}"));
+        self.page()
     }
 }
 
@@ -66,14 +46,15 @@ impl Drop for Storm {
     }
 }
 
-/// Polls until there is a value.
-pub(super) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    while started.elapsed() < PATIENCE {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    panic!("not within {PATIENCE:?}: {what}");
+/// The body of a response, which has to be a success.
+pub(super) fn request(address: SocketAddr, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // HTTP/1.0, so that the response is not chunked.
+    let head = format!("{method} {path} HTTP/1.0\r\ncontent-length: 0\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{answer}");
+    body.to_owned()
 }

@@ -1,12 +1,11 @@
 //! No symptom is reported that two scrapes do not show.
 
-use redial_cli::diagnose::{Diagnosis, Scrape, Subject, Symptom, diagnose};
+use redial_cli::diagnose::{Diagnosed, Diagnosis, Scrape, Symptom, diagnose};
 use redial_core::storm::Level;
-
-const SECOND: u64 = 1_000_000_000;
+use redial_core::{Span, Time};
 
 fn look(page: &str, second: u64) -> Scrape {
-    Scrape::read(page, second * SECOND).unwrap()
+    Scrape::read(page, Time::at(Span::from_secs(second))).unwrap()
 }
 
 /// Scrapes ten seconds apart.
@@ -28,7 +27,7 @@ redial_attempts_total{{upstream=\"api\"}} {attempts}
     )
 }
 
-fn symptoms(subject: &Subject) -> Vec<Symptom> {
+fn symptoms(subject: &Diagnosed) -> Vec<Symptom> {
     subject.findings.iter().map(|finding| finding.symptom).collect()
 }
 

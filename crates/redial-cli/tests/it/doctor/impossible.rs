@@ -2,9 +2,10 @@
 
 use redial_cli::diagnose::{Scrape, diagnose};
 use redial_core::storm::Level;
+use redial_core::{Span, Time};
 
 fn look(page: &str, second: u64) -> Scrape {
-    Scrape::read(page, second * 1_000_000_000).unwrap()
+    Scrape::read(page, Time::at(Span::from_secs(second))).unwrap()
 }
 
 fn page(calls: &str, attempts: &str, more: &str) -> String {

@@ -1,12 +1,11 @@
 //! The diagnosis of two scrapes, or of three.
 
-use redial_cli::diagnose::{Diagnosis, Kind, Scrape, Subject, Symptom, diagnose};
+use redial_cli::diagnose::{Diagnosed, DiagnosedKind, Diagnosis, Scrape, Symptom, diagnose};
 use redial_core::storm::Level;
-
-const SECOND: u64 = 1_000_000_000;
+use redial_core::{Span, Time};
 
 fn look(page: &str, second: u64) -> Scrape {
-    Scrape::read(page, second * SECOND).unwrap()
+    Scrape::read(page, Time::at(Span::from_secs(second))).unwrap()
 }
 
 /// Scrapes ten seconds apart.
@@ -23,12 +22,12 @@ redial_attempts_total{{upstream=\"api\"}} {attempts}
     )
 }
 
-fn only(diagnosis: &Diagnosis) -> &Subject {
+fn only(diagnosis: &Diagnosis) -> &Diagnosed {
     assert_eq!(diagnosis.subjects.len(), 1);
     &diagnosis.subjects[0]
 }
 
-fn symptoms(subject: &Subject) -> Vec<Symptom> {
+fn symptoms(subject: &Diagnosed) -> Vec<Symptom> {
     subject.findings.iter().map(|finding| finding.symptom).collect()
 }
 
@@ -42,10 +41,13 @@ fn our_own_retries_are_a_storm() {
     let api = only(&found);
     assert_eq!(
         (api.kind, api.name.as_str(), api.level()),
-        (Kind::Upstream, "api", Some(Level::Storm))
+        (DiagnosedKind::Upstream, "api", Some(Level::Storm))
     );
     let flow = api.flow.unwrap();
-    assert_eq!((flow.calls, flow.inherited, flow.attempts, flow.over), (100, 0, 310, 10 * SECOND));
+    assert_eq!(
+        (flow.calls, flow.inherited, flow.attempts, flow.over),
+        (100, 0, 310, Span::from_secs(10))
+    );
     assert_eq!(flow.multiplier(), Some(3.1));
     assert_eq!(symptoms(api), [Symptom::Unbounded]);
     assert!(is_unknown(&found.unknown, "without an attempt header"));
@@ -173,7 +175,7 @@ redial_server_requests_total{{server=\"shop\",attempt=\"retry\"}} {retry}\n"
     };
     let found = judge(&page(50, 0), &page(150, 300));
     let shop = only(&found);
-    assert_eq!((shop.kind, shop.level()), (Kind::Server, Some(Level::Critical)));
+    assert_eq!((shop.kind, shop.level()), (DiagnosedKind::Server, Some(Level::Critical)));
     assert_eq!(shop.flow.unwrap().from_above(), Some(1.0));
     assert_eq!(symptoms(shop), [Symptom::FromAbove]);
 }
@@ -192,7 +194,7 @@ fn an_envoy_is_judged_by_its_own_counters() {
     };
     let found = judge(&page(0, 0, 0, 0, 0), &page(400, 240, 17, 0, 23));
     let orders = only(&found);
-    assert_eq!((orders.kind, orders.level()), (Kind::Cluster, Some(Level::Storm)));
+    assert_eq!((orders.kind, orders.level()), (DiagnosedKind::Cluster, Some(Level::Storm)));
     assert_eq!(symptoms(orders), [Symptom::Unbounded, Symptom::BudgetDry]);
     assert!(orders.findings[0].saw.contains("240 of 400 attempts are retries of Envoy"));
     assert!(orders.findings[1].saw.contains("17"));
@@ -246,7 +248,8 @@ fn unknowns_are_reported() {
     assert!(is_unknown(&api.unknown, "restarted"));
 
     let found = judge(&client(5000, 0, 9000), "redial_fleet_connected{fleet=\"f\"} 1\n");
-    let api = found.subjects.iter().find(|subject| subject.kind == Kind::Upstream).unwrap();
+    let api =
+        found.subjects.iter().find(|subject| subject.kind == DiagnosedKind::Upstream).unwrap();
     assert!(api.level().is_none() && is_unknown(&api.unknown, "not in the last one"));
 
     let twice = client(100, 0, 100) + &client(200, 0, 200);
@@ -291,7 +294,8 @@ redial_multiplier_ratio{{upstream=\"mail\"}} {ratio}\n"
     let queue = "redial_queue_jobs_total{queue=\"mail\",result=\"done\"} 7\n";
     let level = |more: &str, ratio| {
         let found = judge(&page(0, 0, 1.0), &(page(100, 500, ratio) + more));
-        let mail = found.subjects.iter().find(|subject| subject.kind == Kind::Upstream).unwrap();
+        let mail =
+            found.subjects.iter().find(|subject| subject.kind == DiagnosedKind::Upstream).unwrap();
         assert_eq!(is_unknown(&mail.unknown, "which jobs"), !more.is_empty());
         assert_eq!(symptoms(mail).is_empty(), mail.level() == Some(Level::Calm));
         mail.level().unwrap()
@@ -321,21 +325,21 @@ redial_fleet_balance{{fleet=\"shop\"}} {connected}\n",
     };
     let found = judge(&page(5.0, 10, 10, 0, 1), &page(15.0, 100, 20, 3, 0));
     let queue = vec![Symptom::QueueAgeing, Symptom::QueueRetries, Symptom::DeadLetters];
-    assert_eq!(by(&found, Kind::Queue), (None, queue));
+    assert_eq!(by(&found, DiagnosedKind::Queue), (None, queue));
     let fleet = vec![Symptom::FleetLost, Symptom::FleetDiffers];
-    assert_eq!(by(&found, Kind::Fleet), (None, fleet));
+    assert_eq!(by(&found, DiagnosedKind::Fleet), (None, fleet));
     assert_eq!(found.level(), None, "retries of a queue are not a storm");
 
     let found = judge(&page(0.0, 0, 0, 0, 1), &page(2.0, 0, 9, 0, 1));
-    assert_eq!(by(&found, Kind::Queue), (None, vec![]), "nothing was due before");
+    assert_eq!(by(&found, DiagnosedKind::Queue), (None, vec![]), "nothing was due before");
 
     let dry = "redial_queue_retry_budget_balance{queue=\"mail\"} 0\n";
     let found = judge("", &(page(3.0, 1, 2, 0, 1) + dry));
-    assert_eq!(by(&found, Kind::Queue), (None, vec![Symptom::BudgetDry]));
+    assert_eq!(by(&found, DiagnosedKind::Queue), (None, vec![Symptom::BudgetDry]));
 
     let found = judge(&page(5.0, 10, 10, 0, 1), &page(3.0, 12, 20, 0, 1));
     assert_eq!(
-        (by(&found, Kind::Queue), by(&found, Kind::Fleet)),
+        (by(&found, DiagnosedKind::Queue), by(&found, DiagnosedKind::Fleet)),
         ((None, vec![]), (None, vec![]))
     );
 }

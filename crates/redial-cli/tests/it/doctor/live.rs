@@ -1,86 +1,78 @@
-//! `redial doctor` finds the storm of a running program, and no other.
+//! The metrics of running programs: `redial doctor` finds their storms, and no others.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-use serde_json::Value;
+use redial_cli::diagnose::{Diagnosed, DiagnosedKind, Diagnosis, Scrape, Symptom, diagnose};
+use redial_cli::exposition::samples;
+use redial_core::storm::Level;
+use redial_core::{Span, Time};
 
-use super::example::{Storm, wait_for};
-use crate::{Scratch, redial, text};
+use super::example::{Storm, request};
+use crate::{Scratch, eventually, redial, text};
 
-fn ask(storm: &Storm) -> (Option<i32>, Value) {
-    let output = redial(&["doctor", &storm.metrics(), "--for", "4s", "--json"]);
-    let said = serde_json::from_slice(&output.stdout);
-    (output.status.code(), said.unwrap_or_else(|_| panic!("{}", text(&output.stderr))))
+fn scrape(page: &str, second: u64) -> Scrape {
+    Scrape::read(page, Time::at(Span::from_secs(second))).unwrap()
 }
 
-fn subject<'a>(said: &'a Value, name: &str) -> &'a Value {
-    said["subjects"].as_array().unwrap().iter().find(|subject| subject["name"] == name).unwrap()
+/// What the example's counters show when some users ask within four seconds.
+fn judge(policy: &str, phase: &str) -> Diagnosis {
+    let storm = Storm::start(policy, phase);
+    let (from, to) = (storm.page(), storm.after(200));
+    diagnose(None, &scrape(&from, 0), &scrape(&to, 4))
 }
 
-fn symptoms(subject: &Value) -> Vec<&str> {
-    let findings = subject["findings"].as_array().unwrap();
-    findings.iter().map(|finding| finding["symptom"].as_str().unwrap()).collect()
+fn subject<'a>(found: &'a Diagnosis, name: &str) -> &'a Diagnosed {
+    found.subjects.iter().find(|subject| subject.name == name).unwrap()
+}
+
+fn symptoms(subject: &Diagnosed) -> Vec<Symptom> {
+    subject.findings.iter().map(|finding| finding.symptom).collect()
 }
 
 #[test]
 fn an_outage_of_a_naive_shop_is_its_own_storm() {
-    let storm = Storm::start("naive", "outage");
-    let (code, said) = ask(&storm);
-    assert_eq!(code, Some(1), "{said}");
-    let backend = &said["subjects"][0];
-    assert_eq!((&backend["kind"], &backend["name"]), (&"upstream".into(), &"backend".into()));
-    assert_eq!(backend["from_above"], 0.0, "{backend}");
-    assert_eq!(symptoms(backend), ["unbounded", "attempts-used"]);
-    assert_eq!(subject(&said, "shop")["level"], "calm", "users ask once: {said}");
+    let found = judge("naive", "outage");
+    assert_eq!(found.level(), Some(Level::Storm), "{found:?}");
+    let backend = &found.subjects[0];
+    assert_eq!((backend.kind, backend.name.as_str()), (DiagnosedKind::Upstream, "backend"));
+    let flow = backend.flow.unwrap();
+    assert_eq!((flow.calls, flow.attempts, flow.from_above()), (200, 600, Some(0.0)));
+    assert_eq!(symptoms(backend), [Symptom::Unbounded, Symptom::AttemptsUsed]);
+    let shop = subject(&found, "shop");
+    assert_eq!(shop.level(), Some(Level::Calm), "users ask once: {shop:?}");
 }
 
 #[test]
 fn with_a_budget_the_same_outage_is_not_a_storm() {
-    let storm = Storm::start("standard", "outage");
-    let (code, said) = ask(&storm);
-    assert_eq!(code, Some(0), "{said}");
-    let backend = subject(&said, "backend");
-    assert_eq!(backend["level"], "calm", "{backend}");
-    assert!(symptoms(backend).contains(&"budget-dry"), "{backend}");
+    let found = judge("standard", "outage");
+    assert_eq!(found.level(), Some(Level::Calm), "{found:?}");
+    let backend = subject(&found, "backend");
+    assert_eq!(backend.flow.unwrap().calls, 200, "{backend:?}");
+    assert!(symptoms(backend).contains(&Symptom::BudgetDry), "{backend:?}");
 }
 
 #[test]
 fn retries_of_a_gateway_come_from_above() {
-    let storm = Storm::start("once", "layered");
-    let (code, said) = ask(&storm);
-    assert_eq!(code, Some(1), "{said}");
+    let found = judge("once", "layered");
+    assert_eq!(found.level(), Some(Level::Storm), "{found:?}");
     for name in ["backend", "shop"] {
-        let subject = subject(&said, name);
-        assert!(subject["from_above"].as_f64().unwrap() > 0.9, "{subject}");
-        assert_eq!(symptoms(subject)[0], "from-above", "{subject}");
+        let subject = subject(&found, name);
+        let flow = subject.flow.unwrap();
+        assert_eq!((flow.multiplier(), flow.from_above()), (Some(3.0), Some(1.0)), "{subject:?}");
+        assert_eq!(symptoms(subject)[0], Symptom::FromAbove, "{subject:?}");
     }
-    // A call that spans a scrape shifts it a little.
-    assert!(subject(&said, "backend")["amplification"].as_f64().unwrap() < 1.1, "{said}");
+    assert_eq!(subject(&found, "backend").flow.unwrap().amplification(), Some(1.0));
 }
 
 #[test]
 fn a_surge_is_not_a_storm_and_is_found_by_the_baseline() {
     let storm = Storm::start("naive", "normal");
-    let mut doctor = crate::program(env!("CARGO_BIN_EXE_redial"))
-        .args(["doctor", &storm.metrics(), "--baseline", "4s", "--for", "4s", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut notes = BufReader::new(doctor.stderr.take().unwrap()).lines();
-    let notes = [notes.next().unwrap().unwrap(), notes.next().unwrap().unwrap()];
-    assert!(notes[1].contains("the traffic now"), "{notes:?}");
-    storm.set("surge");
-    let output = doctor.wait_with_output().unwrap();
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let backend = subject(&said, "backend");
-    assert_eq!(
-        (&backend["level"], symptoms(backend)),
-        (&"calm".into(), vec!["surge"]),
-        "{backend}"
-    );
+    let pages = [storm.page(), storm.after(50), storm.after(150)];
+    let found = diagnose(Some(&scrape(&pages[0], 0)), &scrape(&pages[1], 4), &scrape(&pages[2], 8));
+    assert_eq!(found.level(), Some(Level::Calm), "{found:?}");
+    let backend = subject(&found, "backend");
+    assert_eq!((backend.surge, symptoms(backend)), (Some(3.0), vec![Symptom::Surge]));
 }
 
 /// Ends with its handle.
@@ -116,17 +108,31 @@ fn failing_jobs_of_a_queue_are_not_a_storm() {
     // An unread pipe would block it.
     std::thread::spawn(move || notes.for_each(drop));
 
-    // The first scrapes may see jobs begin, later ones see only retries.
-    let (code, said) = wait_for("only retries are seen", || {
-        let output = redial(&["doctor", &url, "--for", "1s", "--json"]);
-        let said: Value = serde_json::from_slice(&output.stdout).ok()?;
-        let of = |kind: &str| {
-            said["subjects"].as_array()?.iter().find(|one| one["kind"] == kind).cloned()
-        };
-        let (jobs, queue) = (of("upstream")?, of("queue")?);
-        (jobs["calls"] == 0 && symptoms(&queue) == ["queue-retries"])
-            .then_some((output.status.code(), said))
-    });
-    assert_eq!(code, Some(0), "no job began in that second: {said}");
-    assert_eq!(said["level"], Value::Null);
+    let address = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap();
+    let page_with = |metric: &str, count: f64| {
+        let mut page = String::new();
+        eventually(|| {
+            page = request(address.parse().unwrap(), "GET", "/metrics");
+            total(&page, metric) >= count
+        });
+        page
+    };
+    let from = page_with("redial_calls_total", 30.0);
+    let retried = total(&from, "redial_queue_retries_total");
+    let to = page_with("redial_queue_retries_total", retried + 100.0);
+    let found = diagnose(None, &scrape(&from, 0), &scrape(&to, 1));
+    let of = |kind: DiagnosedKind| found.subjects.iter().find(|one| one.kind == kind).unwrap();
+    assert_eq!(
+        of(DiagnosedKind::Upstream).flow.unwrap().calls,
+        0,
+        "all jobs have begun: {found:?}"
+    );
+    assert_eq!(symptoms(of(DiagnosedKind::Queue)), [Symptom::QueueRetries], "{found:?}");
+    assert_eq!(found.level(), None, "{found:?}");
+}
+
+/// The sum of a counter over its labels.
+fn total(page: &str, metric: &str) -> f64 {
+    let samples = samples(page).map(Result::unwrap).filter(|sample| sample.name == metric);
+    samples.map(|sample| sample.value).sum()
 }

@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use crate::{Scratch, text};
 
-const RULES: &str = include_str!("../../../../../ops/prometheus/redial.rules.yml");
+pub(super) const RULES: &str = include_str!("../../../../../ops/prometheus/redial.rules.yml");
 const DASHBOARD: &str = include_str!("../../../../../ops/grafana/redial.json");
 const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
 const DOCTOR: &str = include_str!("../../../src/diagnose/names.rs");
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn promtool(args: &[&str]) -> String {
+pub(super) fn promtool(args: &[&str]) -> String {
     let promtool =
-        xtask::setup::find_program("promtool").expect("needs promtool: run `cargo xtask setup`");
+        xtask::cargo::find_program("promtool").expect("needs promtool: run `cargo xtask setup`");
     let output = crate::program(promtool).args(args).current_dir(root()).output().unwrap();
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "promtool {args:?}: {said}");

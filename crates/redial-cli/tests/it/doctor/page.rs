@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use proptest::prelude::*;
-use redial_cli::exposition::{ErrorKind, LONGEST_LINE, MOST_LABELS, Sample, samples};
+use redial_cli::exposition::{ErrorKind, LONGEST_LINE, MOST_LABELS, MetricSample, samples};
 
-fn one(line: &str) -> Sample<'_> {
+fn one(line: &str) -> MetricSample<'_> {
     let all: Vec<_> = samples(line).collect::<Result<_, _>>().unwrap();
     let [one] = <[_; 1]>::try_from(all).unwrap();
     one

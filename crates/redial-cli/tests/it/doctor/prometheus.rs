@@ -1,86 +1,98 @@
-//! A real Prometheus scrapes the example with our rules.
+//! Prometheus' own rule engine judges recorded metrics of the example by our rules.
 //!
-//! The rules wait for minutes, and a test cannot: each duration in them is divided by sixty, and nothing else is
-//! changed. So a rate over a minute is one over a second, of five scrapes.
+//! An alert waits for minutes, and compares with a quarter of an hour before. So the example is scraped before and after a
+//! known number of users, and promtool repeats the difference in virtual time.
 
-use regex_lite::{Captures, Regex};
-use serde_json::Value;
-use xtask::prometheus::Prometheus;
+use redial_cli::exposition::{MetricSample, samples};
+use serde_json::{Value, json};
 
-use super::example::{Storm, wait_for};
+use super::example::Storm;
+use super::ops::{RULES, promtool, root};
+use crate::Scratch;
 
-const RULES: &str = include_str!("../../../../../ops/prometheus/redial.rules.yml");
+/// The users between two scrapes, which are 15 s apart.
+const USERS: u32 = 20;
+/// Attempts per second of a naive shop in an outage, or in a surge of three times the users.
+const MANY: f64 = 3.0 * USERS as f64 / 15.0;
 
-/// The rules with a second for each minute.
-fn hurried() -> String {
-    let durations = Regex::new(r"(\[|for: |offset )(\d+)(m|s)\b").unwrap();
-    let sixtieth = |found: &Captures<'_>| {
-        let ms = found[2].parse::<u64>().unwrap() * if &found[3] == "m" { 1000 } else { 1000 / 60 };
-        format!("{}{ms}ms", &found[1])
+/// The series of the rules in promtool's notation. Between the scrapes of a part, counters grow as they did from one page
+/// to the next one, and gauges have the value of the latter.
+fn series(pages: &[String], scrapes: &[u64]) -> Vec<Value> {
+    let pages: Vec<Vec<MetricSample<'_>>> =
+        pages.iter().map(|page| samples(page).map(Result::unwrap).collect()).collect();
+    let used = pages.last().unwrap().iter().filter(|sample| RULES.contains(&*sample.name));
+    let repeated = used.map(|sample| {
+        let is_same = |it: &&MetricSample<'_>| it.name == sample.name && it.labels == sample.labels;
+        let value =
+            |page: &Vec<MetricSample<'_>>| page.iter().find(is_same).map_or(0.0, |it| it.value);
+        let mut now = value(&pages[0]);
+        let parts = pages.windows(2).zip(scrapes).map(|(pages, scrapes)| {
+            if !sample.name.ends_with("_total") {
+                return format!("{}x{}", value(&pages[1]), scrapes - 1);
+            }
+            let by = value(&pages[1]) - value(&pages[0]);
+            let part = format!("{}+{by}x{}", now + by, scrapes - 1);
+            now += by * *scrapes as f64;
+            part
+        });
+        let values = parts.collect::<Vec<_>>().join(" ");
+        let labels = sample.labels.iter().map(|(name, value)| format!("{name}={value:?}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        json!({ "series": format!("{}{{{labels}}}", sample.name), "values": values })
+    });
+    repeated.collect()
+}
+
+/// The alerts that fire at a time, and the attempts per second and per user.
+fn expected(minute: u64, alerts: &[[&str; 2]], attempts: f64, multiplier: f64) -> Vec<Value> {
+    let at = |expr: &str, samples: Vec<Value>| json!({ "expr": expr, "eval_time": format!("{minute}m"), "exp_samples": samples });
+    let one = |expr: &str, value: f64| {
+        at(
+            expr,
+            vec![json!({ "labels": format!("{expr}{{upstream=\"backend\"}}"), "value": value })],
+        )
     };
-    let rules = durations.replace_all(RULES, sixtieth).into_owned();
-    assert!(!Regex::new(r"\d+m\]").unwrap().is_match(&rules), "{rules}");
-    rules
+    let alerts = alerts.iter().map(|[name, severity]| {
+        json!({ "labels": format!("{{alertname={name:?},severity={severity:?}}}"), "value": 1 })
+    });
+    vec![
+        at(
+            "count by (alertname, severity) (ALERTS{alertstate=\"firing\",upstream=\"backend\"})",
+            alerts.collect(),
+        ),
+        one("job_upstream:redial_attempts:rate1m", attempts),
+        one("job_upstream:redial_multiplier:ratio1m", multiplier),
+    ]
 }
 
-fn start(storm: &Storm) -> Prometheus {
-    let config = format!(
-        "global: {{ scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms }}
-rule_files: [rules.yml]
-scrape_configs: [{{ job_name: storm, static_configs: [{{ targets: ['{}'] }}] }}]
-",
-        storm.address()
-    );
-    Prometheus::start(&config, &hurried()).expect("needs Prometheus: run `cargo xtask test`")
-}
-
-/// The values of an expression, now.
-fn query(prometheus: &Prometheus, expression: &str) -> Vec<f64> {
-    let escaped: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
-    let answer = prometheus.get(&format!("/api/v1/query?query={escaped}")).unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let found = answer["data"]["result"].as_array().unwrap();
-    found.iter().map(|one| one["value"][1].as_str().unwrap().parse().unwrap()).collect()
-}
-
-fn fires(prometheus: &Prometheus, alert: &str, severity: &str) -> bool {
-    let firing = format!(
-        "ALERTS{{alertname=\"{alert}\",severity=\"{severity}\",alertstate=\"firing\",upstream=\"backend\"}}"
-    );
-    !query(prometheus, &firing).is_empty()
+#[track_caller]
+fn check(series: Vec<Value>, expected: Vec<Vec<Value>>) {
+    let test = json!({
+        "rule_files": [root().join("ops/prometheus/redial.rules.yml")],
+        "evaluation_interval": "15s",
+        "tests": [{
+            "interval": "15s",
+            "input_series": series,
+            "promql_expr_test": expected.concat(),
+        }],
+    });
+    let scratch = Scratch::new("recorded");
+    promtool(&["test", "rules", &scratch.file("recorded.yml", test.to_string())]);
 }
 
 #[test]
-fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
+fn the_alert_fires_in_an_outage() {
+    let storm = Storm::start("naive", "outage");
+    let pages = [storm.page(), storm.after(USERS)];
+    let alerts = [["RedialRetryStorm", "warning"], ["RedialRetryStorm", "critical"]];
+    check(series(&pages, &[20]), vec![expected(4, &alerts, MANY, 3.0)]);
+}
+
+#[test]
+fn the_alert_does_not_fire_in_a_surge_of_the_same_size() {
     let storm = Storm::start("naive", "normal");
-    let prometheus = start(&storm);
-    let sent = || query(&prometheus, "job_upstream:redial_attempts:rate1m").first().copied();
-    let is_storm = || fires(&prometheus, "RedialRetryStorm", "warning");
-    wait_for("attempts are counted", || sent().filter(|rate| *rate > 0.0));
-    assert!(!is_storm());
-
-    storm.set("outage");
-    wait_for("the storm is seen", || {
-        (is_storm() && fires(&prometheus, "RedialRetryStorm", "critical")).then_some(())
-    });
-    let in_outage = sent().unwrap();
-    assert!(query(&prometheus, "job_upstream:redial_multiplier:ratio1m")[0] >= 2.0);
-    assert!(!fires(&prometheus, "RedialTrafficSurge", "info"));
-
-    storm.set("normal");
-    wait_for("the storm is over", || (!is_storm()).then_some(()));
-    // The comparison needs rates from 15 s ago.
-    wait_for("there is a past", || {
-        query(&prometheus, "job_upstream:redial_calls_fresh:rate1m offset 15s > 0").pop()
-    });
-
-    storm.set("surge");
-    wait_for("as much arrives as in the outage", || sent().filter(|rate| *rate >= 0.9 * in_outage));
-    wait_for("the surge is seen", || {
-        assert!(!is_storm(), "a surge is no storm");
-        fires(&prometheus, "RedialTrafficSurge", "info").then_some(())
-    });
-    let multiplier =
-        query(&prometheus, "max_over_time(job_upstream:redial_multiplier:ratio1m[1s])");
-    assert!(multiplier[0] < 1.5, "{multiplier:?}");
+    let pages = [storm.page(), storm.after(USERS), storm.after(3 * USERS)];
+    let surge = [["RedialTrafficSurge", "info"]];
+    let expected = vec![expected(18, &[], MANY / 3.0, 1.0), expected(24, &surge, MANY, 1.0)];
+    check(series(&pages, &[80, 20]), expected);
 }

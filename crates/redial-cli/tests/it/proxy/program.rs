@@ -184,3 +184,31 @@ fn a_check_creates_no_store() {
         assert!(error.contains("upstream.app.idempotency.store: cannot open"), "{error}");
     }
 }
+
+#[test]
+fn an_upstream_of_the_command_line_can_have_another_policy() {
+    let server = Server::new(|_, _| 503);
+    let files = Scratch::new("proxy-policy");
+    let twice = "attempts = 2\nbackoff = { base = '1ms', cap = '1ms' }\npark = 'none'\n";
+    let twice = files.file("twice.toml", twice);
+    let upstream = format!("my-api={}", server.url());
+    let app = "\
+import os, urllib.request
+try: urllib.request.urlopen(os.environ['MY_API_URL'])
+except Exception as error: print(error.code)
+";
+    let run = |flags: &[&str]| {
+        let mut command = program(REDIAL);
+        command.args(["proxy", "--upstream", &upstream]).args(flags);
+        command.args(["--", "python3", "-c", app]).output().unwrap()
+    };
+    let output = run(&["--policy", &twice, "--attempt-timeout", "5s"]);
+    assert_eq!(text(&output.stdout), "503\n", "{}", text(&output.stderr));
+    assert_eq!(server.requests().len(), 2);
+    let output = run(&["--attempt-timeout", "1h"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.contains("--attempt-timeout: attempt_timeout is 1h, but must be "), "{error}");
+    let output = redial(&["proxy", "--policy", "web", "--", "true"]);
+    assert!(text(&output.stderr).contains("--upstream <NAME=URL>"), "{}", text(&output.stderr));
+}

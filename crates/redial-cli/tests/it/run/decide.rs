@@ -1,5 +1,9 @@
 //! What is retried, and hints in the output.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::{Lab, code, events, named};
 
 /// How many attempts a script gets.
@@ -26,6 +30,57 @@ fn a_command_ended_by_a_signal_is_not_retried() {
     }
     assert_eq!(attempts(&[], "exit 130"), 1);
     assert_eq!(attempts(&["--retry-on-exit", "143"], "kill -TERM $$"), 4);
+}
+
+/// How many attempts a command gets that is run without a shell.
+fn attempts_of(flags: &[&str], command: &[&str]) -> usize {
+    let lab = Lab::new();
+    let output = lab.bare(&["--log", "json"]).args(flags).arg("--").args(command).output().unwrap();
+    named(&events(&output), "attempt").count()
+}
+
+#[test]
+fn curl_is_not_repeated_for_a_page_that_does_not_exist() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = |path: &str| format!("http://{}/{path}", listener.local_addr().unwrap());
+    let (missing, busy) = (url("404"), url("503"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.unwrap(), [0; 512]);
+            let read = stream.read(&mut head).unwrap();
+            let head = String::from_utf8_lossy(&head[..read]);
+            let status = head.split(['/', ' ']).nth(2).unwrap().to_owned();
+            write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                .unwrap();
+        }
+    });
+    assert_eq!(attempts_of(&[], &["curl", "-fsS", &missing]), 1);
+    assert_eq!(attempts_of(&[], &["curl", "-fsS", &busy]), 4);
+    assert_eq!(attempts_of(&["--retry-on-exit", "22"], &["curl", "-fsS", &missing]), 4, "as told");
+    assert_eq!(attempts_of(&[], &["curl", "-fsS", "nonsense://host/"]), 1);
+    assert_eq!(attempts_of(&[], &["curl", "-fsS", "http://127.0.0.1:1/"]), 4);
+}
+
+#[test]
+fn exit_codes_of_common_programs_are_known() {
+    for (program, script, expected) in [
+        ("wget", "echo '2026-11-19 20:00:00 ERROR 404: Not Found.' >&2; exit 8", 1),
+        ("wget", "echo '2026-11-19 20:00:00 ERROR 503: Busy.' >&2; exit 8", 4),
+        ("wget", "exit 4", 4),
+        ("wget", "exit 5", 1),
+        ("rsync", "exit 1", 1),
+        ("rsync", "exit 30", 4),
+        ("git", "exit 129", 1),
+        ("git", "exit 128", 4),
+        ("ssh", "exit 255", 4),
+        ("other", "echo 'HTTP/1.1 404 Not Found'; exit 22", 4),
+    ] {
+        let lab = Lab::new();
+        let path = lab.path(program);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(attempts_of(&[], &[path.to_str().unwrap()]), expected, "{program}: {script}");
+    }
 }
 
 #[test]

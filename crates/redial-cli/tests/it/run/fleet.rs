@@ -4,16 +4,18 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Lab, code, events, eventually, named, signal};
+use super::{Lab, code, events, eventually, named};
 use crate::redis::Redis;
-use crate::text;
+use crate::{exit_code, text};
 
 const PROCESSES: usize = 2_000;
 /// The number of concurrent processes.
@@ -68,10 +70,29 @@ fn two_thousand_in_waves_stay_within_the_bound_of_one_ledger() {
 }
 
 /// As the lab does, with other waits.
-fn run(lab: &Lab, flags: &[&str], script: &str) -> Output {
+fn command(lab: &Lab, flags: &[&str], script: &str) -> Command {
     let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
     command.arg("run").args(flags).args(["--", "sh", "-c", script]);
-    command.current_dir(&lab.dir).stdin(Stdio::null()).output().unwrap()
+    command.current_dir(&lab.dir).stdin(Stdio::null());
+    command
+}
+
+fn run(lab: &Lab, flags: &[&str], script: &str) -> Output {
+    command(lab, flags, script).output().unwrap()
+}
+
+/// With short backoffs, and all clocks at a fifth of their speed, so that even on a busy machine Redis answers before any wait
+/// for it times out. Not slower: the clock of Redis is not, and what was deposited expires by it.
+fn slowed(lab: &Lab, budget: &str, more: &[&str], script: &str) -> Command {
+    let flags = ["--base", "1ms", "--cap", "1ms", "--budget", budget, "--log", "json"];
+    let mut command = command(lab, &[&flags, more].concat(), script);
+    crate::with_faketime(&mut command).env("FAKETIME", "+0 x0.2");
+    command.env_remove("FAKETIME_DONT_FAKE_MONOTONIC");
+    command
+}
+
+fn run_slowed(lab: &Lab, budget: &str, more: &[&str], script: &str) -> Output {
+    slowed(lab, budget, more, script).output().unwrap()
 }
 
 /// Waits that are long enough for an answer.
@@ -88,26 +109,39 @@ const RICH: [&str; 4] = ["--budget-ratio", "1", "--budget-floor", "0/s"];
 fn a_call_is_retried_with_what_others_have_deposited() {
     let (lab, redis) = (Lab::new(), Redis::start());
     let budget = format!("{}#night-jobs", redis.url());
-    let half = ["--budget-ratio", "0.5", "--budget-floor", "0/s", "--attempts", "2"];
-    let output = run(&lab, &flags(&budget, &half), "exit 1");
+    // More than half of a token each, because a part of what one has deposited leaves the window before the other one asks.
+    let most = ["--budget-ratio", "0.9", "--budget-floor", "0/s", "--attempts", "2"];
+    let output = run_slowed(&lab, &budget, &most, "exit 1");
     let told = events(&output);
-    assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget", "half a token");
+    assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget", "less than a token");
     assert_eq!(named(&told, "warning").next(), None);
-    // With the half of the one before, unless it took so long that it was lost.
-    eventually(|| code(&run(&lab, &flags(&budget, &half), "[ $REDIAL_ATTEMPT = 2 ]")) == 0);
+    let output = run_slowed(&lab, &budget, &most, "[ $REDIAL_ATTEMPT = 2 ]");
+    assert_eq!(code(&output), 0, "with the token of the one before: {}", text(&output.stderr));
     assert!(redis.ask("EXISTS redial:fleet:night-jobs").unwrap().starts_with(":1"));
     let other = format!("{}#other", redis.url());
-    let output = run(&lab, &flags(&other, &half), "exit 1");
+    let output = run(&lab, &flags(&other, &most), "exit 1");
     assert_eq!(named(&events(&output), "stopped").next().unwrap()["reason"], "budget");
 }
 
-/// The warning of a call that was refused, and its exit code.
-fn refused(lab: &Lab, budget: &str) -> String {
-    let output = run(lab, &flags(budget, &["--budget-floor", "100/s"]), "echo x >> count; exit 3");
-    assert_eq!(code(&output), 3, "as the command's");
+const FLOORED: [&str; 2] = ["--budget-floor", "100/s"];
+const FAILS: &str = "echo x >> count; exit 3";
+
+/// The warning of a call for which there is no answer in time.
+fn unanswered(lab: &Lab, budget: &str) -> String {
+    refused(lab, &run(lab, &flags(budget, &FLOORED), FAILS))
+}
+
+/// The warning of a call for which there is an answer, however busy the machine is.
+fn answered(lab: &Lab, budget: &str) -> String {
+    refused(lab, &run_slowed(lab, budget, &FLOORED, FAILS))
+}
+
+/// The warning of a call that was refused, which ends with the exit code of its command.
+fn refused(lab: &Lab, output: &Output) -> String {
+    assert_eq!(code(output), 3, "as the command's");
     assert_eq!(lab.read("count"), "x\n", "one attempt");
     fs::remove_file(lab.path("count")).unwrap();
-    let told = events(&output);
+    let told = events(output);
     assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget");
     let warnings: Vec<_> = named(&told, "warning").map(|event| event["message"].clone()).collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -120,26 +154,25 @@ fn without_an_answer_there_is_no_floor_and_a_warning() {
     let mut redis = Redis::start();
     let budget = format!("{}#a", redis.url());
     redis.signal("STOP");
-    let warning = refused(&lab, &budget);
+    let warning = unanswered(&lab, &budget);
     assert!(warning.contains("in time") || warning.contains("timed out"), "{warning}");
     redis.signal("CONT");
     redis.kill();
-    let warning = refused(&lab, &budget);
+    let warning = unanswered(&lab, &budget);
     assert!(warning.contains("fleet a") && warning.contains("reached"), "{warning}");
     redis.start_again();
     assert!(redis.ask("SET redial:fleet:a text").unwrap().starts_with("+OK"));
-    let warning = refused(&lab, &budget);
+    let warning = answered(&lab, &budget);
     assert!(warning.contains("WRONGTYPE"), "{warning}");
     assert!(redis.ask("CONFIG SET requirepass secret").unwrap().starts_with("+OK"));
-    let warning = refused(&lab, &budget);
+    let warning = answered(&lab, &budget);
     assert!(warning.contains("NOAUTH"), "{warning}");
     let wrong = budget.replace("redis://", "redis://:hush@");
-    let warning = refused(&lab, &wrong);
+    let warning = answered(&lab, &wrong);
     assert!(warning.contains("WRONGPASS") && !warning.contains("hush"), "{warning}");
     let right = budget.replace("redis://", "redis://:secret@").replace("#a", "#b");
-    // On a busy machine, the answer may come too late for a call.
-    let mut runs = (0..20).map(|_| run(&lab, &flags(&right, &RICH), "[ $REDIAL_ATTEMPT = 2 ]"));
-    assert!(runs.any(|output| code(&output) == 0));
+    let output = run_slowed(&lab, &right, &FLOORED, "[ $REDIAL_ATTEMPT = 2 ]");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
 }
 
 #[test]
@@ -154,7 +187,7 @@ fn a_server_that_is_not_redis_is_reported() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let warning = refused(&lab, &budget);
+    let warning = unanswered(&lab, &budget);
     assert!(warning.contains("no credit for retries"), "{warning}");
 }
 
@@ -177,15 +210,11 @@ fn a_redis_that_is_down_or_hangs_delays_no_command() {
     let mut redis = Redis::start();
     let budget = format!("{}#a", redis.url());
     redis.signal("STOP");
-    let began = || {
-        let output = run(&lab, &flags(&budget, &[]), "echo done");
-        assert_eq!((code(&output), text(&output.stdout)), (0, "done\n"));
-        let told = events(&output);
-        named(&told, "attempt").next().unwrap()["elapsed_ms"].as_f64().unwrap()
-    };
-    // A wait for Redis would last until its timeout every time.
-    eventually(|| began() < 250.0);
+    let mut child = slowed(&lab, &budget, &[], "echo done > out").spawn().unwrap();
+    // A wait for Redis would not time out.
+    eventually(|| lab.read("out") == "done\n");
     redis.signal("CONT");
+    assert_eq!(exit_code(&mut child), Some(0));
     redis.kill();
     let output = run(&lab, &flags(&budget, &[]), "echo done");
     assert_eq!((code(&output), text(&output.stdout)), (0, "done\n"));
@@ -198,17 +227,14 @@ fn a_signal_ends_the_wait_for_an_answer() {
     let redis = Redis::start();
     redis.signal("STOP");
     let budget = format!("{}#a", redis.url());
-    let interrupted = || {
-        let log = File::create(lab.path("log")).unwrap();
-        let flags = ["--budget", &budget, "--log", "json"];
-        let mut child = lab.command(&flags, "exit 1").stderr(log).spawn().unwrap();
-        eventually(|| lab.read("log").contains("\"wait\""));
-        signal(&child, "TERM");
-        let (status, log) = (child.wait().unwrap(), lab.read("log"));
-        status.code() == Some(143) && log.contains("cancelled") && !log.contains("warning")
-    };
-    // On a slow machine the timeout may be first; then try again.
-    eventually(interrupted);
+    let mut child = slowed(&lab, &budget, &[], "exit 1").stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // The backoff is a millisecond, and the wait a second after that, by clocks at a fifth of their speed.
+    log.find(|line| line.contains("\"wait\"")).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(exit_code(&mut child), Some(143));
+    let rest = log.collect::<String>();
+    assert!(rest.contains("cancelled") && !rest.contains("warning"), "{rest}");
 }
 
 /// The fleet's clock has another zero than ours.

@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use super::Lookback;
 use crate::admit::sliding::Sliding;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::units::Nanos;
+use crate::time::{Span, Time};
 
 /// The counts over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Past {
     }
 
     #[inline(always)]
-    pub(super) fn add(&self, bad: bool, slow: bool, now: Nanos) -> Tally {
+    pub(super) fn add(&self, bad: bool, slow: bool, now: Time) -> Tally {
         match self {
             Self::Calls(calls) => calls.add(bad, slow),
             Self::Time(time) => time.add(bad, slow, now),
@@ -112,13 +112,13 @@ pub(super) struct LastTime {
 }
 
 impl LastTime {
-    fn new(window: Nanos) -> Self {
+    fn new(window: Span) -> Self {
         let counts = core::array::from_fn(|_| AtomicU64::new(0));
         Self { sliding: Sliding::new(window), counts }
     }
 
     #[inline(always)]
-    fn add(&self, bad: bool, slow: bool, now: Nanos) -> Tally {
+    fn add(&self, bad: bool, slow: bool, now: Time) -> Tally {
         self.sliding.advance(now, || self.totals());
         self.counts[2].fetch_add(1, Ordering::AcqRel);
         for (count, yes) in self.counts.iter().zip([bad, slow]) {

@@ -13,7 +13,8 @@ use core::time::Duration;
 use crate::decide::Health;
 use crate::random;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{NEVER, Nanos, ONE, SECOND, billionths, nanos, share};
+use crate::time::{Span, Time, TimeLimit};
+use crate::units::{ONE, billionths};
 use lookback::{Past, Tally};
 
 /// What the breaker looks back on.
@@ -24,8 +25,7 @@ pub enum Lookback {
     /// This number of calls.
     Calls(u32),
     /// The calls within this time.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    Time(Nanos),
+    Time(Span),
 }
 
 /// When a circuit breaker opens, and for how long.
@@ -43,14 +43,12 @@ pub struct BreakerRule {
     /// The share of slow calls at which it opens.
     pub slow_ratio: f64,
     /// A call is slow if it takes longer than this.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub slow_after: Nanos,
+    pub slow_after: TimeLimit,
     /// The number of calls below which it does not open.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub minimum_calls: Option<u32>,
     /// How long it stays open.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub open: Nanos,
+    pub open: Span,
     /// The share of that time by which it may stay open longer, at random.
     pub open_spread: f64,
     /// The number of probes that must succeed before it closes.
@@ -63,9 +61,9 @@ impl Default for BreakerRule {
             lookback: Lookback::Calls(100),
             failure_ratio: 0.5,
             slow_ratio: 1.0,
-            slow_after: NEVER,
+            slow_after: TimeLimit::NONE,
             minimum_calls: None,
-            open: 5 * SECOND,
+            open: Span::from_secs(5),
             open_spread: 0.1,
             probes: 3,
         }
@@ -80,7 +78,7 @@ impl BreakerRule {
 
     /// Looks back on the calls within this time.
     pub fn last_time(self, window: Duration) -> Self {
-        Self { lookback: Lookback::Time(nanos(window)), ..self }
+        Self { lookback: Lookback::Time(window.into()), ..self }
     }
 
     /// Opens when this share of the calls failed.
@@ -90,7 +88,7 @@ impl BreakerRule {
 
     /// Also opens when this share of the calls took longer than `after`.
     pub fn slow_calls(self, after: Duration, ratio: f64) -> Self {
-        Self { slow_after: nanos(after), slow_ratio: ratio, ..self }
+        Self { slow_after: after.into(), slow_ratio: ratio, ..self }
     }
 
     /// Does not open before this many calls.
@@ -101,26 +99,31 @@ impl BreakerRule {
     /// The number of calls below which it does not open: 20 unless set, or all of them if it looks back on
     /// fewer.
     pub fn minimum(&self) -> u64 {
-        let most = match self.lookback {
-            Lookback::Calls(calls) => calls,
-            Lookback::Time(_) => u32::MAX,
+        let usual = match self.lookback {
+            Lookback::Calls(calls) => calls.min(20),
+            Lookback::Time(_) => 20,
         };
-        u64::from(self.minimum_calls.unwrap_or(most.min(20)))
+        self.minimum_calls.unwrap_or(usual).into()
     }
 
     /// Stays open for this long, and at random up to `spread` of it longer.
     pub fn open_for(self, open: Duration, spread: f64) -> Self {
-        Self { open: nanos(open), open_spread: spread, ..self }
+        Self { open: open.into(), open_spread: spread, ..self }
     }
 
     /// How long an outcome can have an effect: for the window and the open time after it. A window of calls
     /// has no end in time, so an hour is assumed.
-    pub(crate) fn memory(&self) -> Nanos {
+    pub(crate) fn memory(&self) -> Span {
         let window = match self.lookback {
-            Lookback::Time(window) => window.saturating_mul(2),
-            Lookback::Calls(_) => 3600 * SECOND,
+            Lookback::Time(window) => window * 2,
+            Lookback::Calls(_) => Span::from_secs(3600),
         };
-        window.saturating_add(self.open.saturating_mul(2))
+        window + self.open * 2
+    }
+
+    /// Whether [`Breaker::record`] needs the time of a success.
+    pub(super) fn times_success(&self) -> bool {
+        self.slow_after.is_some() || matches!(self.lookback, Lookback::Time(_))
     }
 
     /// The number of probes in the half-open state.
@@ -178,6 +181,11 @@ const COUNT: u64 = (1 << 15) - 1;
 /// The largest number that fits into the counts of the half-open state.
 pub(crate) const MOST_PROBES: u32 = COUNT as u32;
 
+/// When an open breaker becomes half-open.
+fn half_opens_at(word: u64) -> Time {
+    Time::from_nanos(word >> 2)
+}
+
 impl Breaker {
     pub(crate) fn new(rule: &BreakerRule, seed: u64) -> Self {
         let past = Past::new(rule.lookback);
@@ -191,16 +199,16 @@ impl Breaker {
     }
 
     #[inline(always)]
-    pub(crate) fn acquire(&self, now: Nanos) -> Pass {
+    pub(crate) fn acquire(&self, now: Time) -> Pass {
         if self.is_closed() { Pass::Free } else { self.probe(now) }
     }
 
     #[cold]
-    fn probe(&self, now: Nanos) -> Pass {
+    fn probe(&self, now: Time) -> Pass {
         let probes = u64::from(self.rule.probes);
         let mut period = 0;
         let admitted = update(&self.state, |state| match state & KIND {
-            OPEN if now >= state >> 2 => {
+            OPEN if now >= half_opens_at(state) => {
                 period = self.period.load(Ordering::Acquire);
                 Some(u64::from(period) << 32 | ADMITTED | HALF_OPEN)
             }
@@ -218,19 +226,19 @@ impl Breaker {
     }
 
     /// Whether an attempt would be refused right now, because the breaker is open or all probes are taken.
-    pub(crate) fn is_shut(&self, now: Nanos) -> bool {
+    pub(crate) fn is_shut(&self, now: Time) -> bool {
         let state = self.state.load(Ordering::Acquire);
         match state & KIND {
-            OPEN => now < state >> 2,
+            OPEN => now < half_opens_at(state),
             HALF_OPEN => state >> 2 & COUNT >= u64::from(self.rule.probes),
             _ => false,
         }
     }
 
     /// Whether an attempt at `at` would be refused, as far as is known now.
-    pub(crate) fn refuses(&self, at: Nanos) -> bool {
+    pub(crate) fn refuses(&self, at: Time) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        state & KIND == OPEN && at < state >> 2
+        state & KIND == OPEN && at < half_opens_at(state)
     }
 
     /// Records an attempt. Returns the new state if it changed.
@@ -239,10 +247,10 @@ impl Breaker {
         &self,
         probe: Option<Probe>,
         health: Health,
-        taken: Nanos,
-        now: Nanos,
+        taken: Span,
+        now: Time,
     ) -> Option<BreakerState> {
-        let slow = taken > self.rule.slow_after;
+        let slow = self.rule.slow_after.is_exceeded_by(taken);
         match (probe, health) {
             (Some(probe), _) => self.settle_probe(probe, health, slow, now),
             (None, Health::Unknown) => None,
@@ -251,7 +259,7 @@ impl Breaker {
     }
 
     #[inline(always)]
-    fn watch(&self, bad: bool, slow: bool, now: Nanos) -> Option<BreakerState> {
+    fn watch(&self, bad: bool, slow: bool, now: Time) -> Option<BreakerState> {
         let closed = self.state.load(Ordering::Acquire);
         if closed & KIND != CLOSED {
             return None;
@@ -277,12 +285,12 @@ impl Breaker {
     }
 
     /// The state word of an open period that starts now.
-    fn opening(&self, now: Nanos) -> u64 {
+    fn opening(&self, now: Time) -> u64 {
         let period = self.period.fetch_add(1, Ordering::AcqRel);
-        let longest = self.rule.open.saturating_add(share(self.rule.open_spread, self.rule.open));
+        let longest = self.rule.open + self.rule.open.share(self.rule.open_spread);
         let bits = random::draw(self.seed, u64::from(period));
-        let until = now.saturating_add(random::uniform(self.rule.open, longest, bits));
-        until.min(NEVER >> 2) << 2 | OPEN
+        let until = now + random::uniform(self.rule.open, longest, bits);
+        until.as_nanos().min(u64::MAX >> 2) << 2 | OPEN
     }
 
     #[cold]
@@ -291,7 +299,7 @@ impl Breaker {
         probe: Probe,
         health: Health,
         slow: bool,
-        now: Nanos,
+        now: Time,
     ) -> Option<BreakerState> {
         let good = health == Health::Good && !slow;
         let opening = if good || health == Health::Unknown { OPEN } else { self.opening(now) };
@@ -324,7 +332,7 @@ impl Breaker {
     }
 
     /// Returns the place of a probe that was never sent.
-    pub(crate) fn give_back(&self, probe: Probe, now: Nanos) {
+    pub(crate) fn give_back(&self, probe: Probe, now: Time) {
         self.settle_probe(probe, Health::Unknown, false, now);
     }
 
@@ -332,7 +340,7 @@ impl Breaker {
     pub(crate) fn open(&self) -> bool {
         // A thread that decided to open the closed period before this one must fail after the reset too.
         self.period.fetch_add(1, Ordering::AcqRel);
-        let until_reset = (NEVER >> 2) << 2 | OPEN;
+        let until_reset = !KIND | OPEN;
         self.state.swap(until_reset, Ordering::AcqRel) & KIND != OPEN
     }
 
@@ -353,10 +361,5 @@ impl Breaker {
             HALF_OPEN => BreakerState::HalfOpen,
             _ => BreakerState::Closed,
         }
-    }
-
-    /// Whether [`Breaker::record`] needs the time of a success.
-    pub(crate) fn times_success(&self) -> bool {
-        self.rule.slow_after != NEVER || matches!(self.rule.lookback, Lookback::Time(_))
     }
 }

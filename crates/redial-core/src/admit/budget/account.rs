@@ -1,10 +1,10 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
-use super::{Budget, Lease, Ledger, Saved, WindowBudget};
+use super::{Budget, Ledger, Saved, TokenLease, WindowBudget};
 use crate::admit::Guards;
 use crate::decide::Class;
-use crate::units::Nanos;
+use crate::time::Time;
 
 /// The account of a budget, for several [`Guards`](crate::admit::Guards) and for code without any. Clones share it.
 ///
@@ -21,26 +21,26 @@ impl Account {
     /// An account that leases its tokens from the ledger of a [`fleet`](crate::fleet); `waker` is woken when a retry
     /// waits for a lease.
     pub fn leased(budget: &WindowBudget, stripes: usize, waker: Waker) -> Self {
-        Self(Arc::new(Ledger::Lease(Lease::new(budget, stripes, waker))))
+        Self(Arc::new(Ledger::Lease(TokenLease::new(budget, stripes, waker))))
     }
 
     /// The lease, if it is that of a fleet.
-    pub fn lease(&self) -> Option<&Lease> {
+    pub fn lease(&self) -> Option<&TokenLease> {
         self.0.lease()
     }
 
     /// Deposits for `n` calls.
-    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+    pub fn deposit(&self, stripe: usize, n: u64, now: Time) {
         self.0.deposit(stripe, n, now);
     }
 
     /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted.
-    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Time) -> u64 {
         self.0.withdraw_up_to(n, class, now)
     }
 
     /// How many retries it would grant right now; `None` without a limit.
-    pub fn balance(&self, now: Nanos) -> Option<u64> {
+    pub fn balance(&self, now: Time) -> Option<u64> {
         self.0.balance(now)
     }
 }
@@ -58,7 +58,7 @@ impl Guards {
     }
 
     /// How many retries the budget would grant right now; `None` without a budget.
-    pub fn balance(&self, now: Nanos) -> Option<u64> {
+    pub fn balance(&self, now: Time) -> Option<u64> {
         self.ledger.balance(now)
     }
 
@@ -71,7 +71,7 @@ impl Guards {
     }
 
     /// The lease from a fleet's budget, if these guards share one.
-    pub fn lease(&self) -> Option<&Lease> {
+    pub fn lease(&self) -> Option<&TokenLease> {
         self.ledger.lease()
     }
 
@@ -88,14 +88,14 @@ impl Guards {
 
     /// Deposits for `n` calls at once. Only windows take deposits.
     #[inline(always)]
-    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+    pub fn deposit(&self, stripe: usize, n: u64, now: Time) {
         self.ledger.deposit(stripe, n, now);
     }
 
     /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted. A
     /// budget that counts attempts in flight is read, not charged.
     #[inline]
-    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Time) -> u64 {
         self.ledger.withdraw_up_to(n, class, now)
     }
 }

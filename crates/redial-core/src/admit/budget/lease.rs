@@ -9,32 +9,37 @@ use core::task::Waker;
 
 use super::striped::Striped;
 use super::{Charge, Deposit, WindowBudget};
-use crate::fleet::{LEASED, SLICES};
+use crate::cell::Atomic;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{NEVER, Nanos};
+use crate::time::{Deadline, Span, Time};
 
-/// Ticks per slice of the ledger. The expiry of a lease is counted in ticks.
-const FINE: u32 = 16;
+/// Slices of the ledger in a ttl.
+pub const SLICES: usize = 16;
+/// The number of slices for which a lease can be spent.
+pub const LEASED: usize = 2;
+
+/// The expiry of a lease is counted in ticks.
+const TICKS_PER_SLICE: u32 = 16;
 /// How long a charge stays valid: the length of the window.
-const KEPT: u32 = FINE * SLICES as u32;
+const CHARGE_LIFE_TICKS: u32 = TICKS_PER_SLICE * SLICES as u32;
 /// The longest lifetime of a lease.
-const LONGEST_LEASE: u32 = FINE * LEASED as u32 + 1;
+const LONGEST_LEASE_TICKS: u32 = TICKS_PER_SLICE * LEASED as u32 + 1;
 
 /// The most tokens that one withdrawal requests.
-const MOST_MISSED: u32 = 1_000;
+const MOST_TOKENS_PER_WITHDRAWAL: u32 = 1_000;
 
 /// Marks a charge that is not yet paid.
 const PENDING: u32 = 1 << 31;
 /// The slot that a charge was paid from. The bits below it are the tick.
 const SLOT: u32 = 1 << 30;
-const TICK: u32 = SLOT - 1;
+const CHARGE_TICKS: u32 = SLOT - 1;
 
 /// The part of a fleet's budget that one of its instances holds.
 #[derive(Debug)]
-pub struct Lease {
+pub struct TokenLease {
     calls: Striped,
     deposit: Deposit,
-    tick: Nanos,
+    tick: Span,
     /// The tick at which a lease expires, and its remaining tokens, in one word. Leases expire with slices of the
     /// ledger, and live for at most two slices, so two are enough.
     slots: [AtomicU64; 2],
@@ -44,21 +49,21 @@ pub struct Lease {
     missed: AtomicU32,
     taken: AtomicU64,
     /// The ledger had too few tokens; asking again before this time is useless.
-    dry_until: AtomicU64,
+    dry_until: Atomic<Deadline>,
     waker: Waker,
 }
 
-impl Lease {
+impl TokenLease {
     pub(crate) fn new(budget: &WindowBudget, stripes: usize, waker: Waker) -> Self {
         Self {
             calls: Striped::new(stripes),
             deposit: budget.deposit,
-            tick: (budget.ttl / u64::from(KEPT)).max(1),
+            tick: (budget.ttl / u64::from(CHARGE_LIFE_TICKS)).max(Span::from_nanos(1)),
             slots: [AtomicU64::new(0), AtomicU64::new(0)],
             pending: AtomicU32::new(0),
             missed: AtomicU32::new(0),
             taken: AtomicU64::new(0),
-            dry_until: AtomicU64::new(0),
+            dry_until: Atomic::new(Time::ZERO.into()),
             waker,
         }
     }
@@ -89,26 +94,26 @@ impl Lease {
     }
 
     /// The number of tokens that can be spent now.
-    pub fn held(&self, now: Nanos) -> u64 {
+    pub fn held(&self, now: Time) -> u64 {
         let tick = self.tick_of(now);
         let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
         words.filter(|&word| left(word, tick) > 0).map(tokens).sum()
     }
 
-    /// When the first of them expire; [`NEVER`] if there are none.
-    pub fn ends(&self, now: Nanos) -> Nanos {
+    /// When the first of them expire; `None` if there are none.
+    pub fn ends(&self, now: Time) -> Option<Time> {
         let tick = self.tick_of(now);
         let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
         let first = words.map(|word| left(word, tick)).filter(|left| *left > 0).min();
-        first.map_or(NEVER, |left| (now / self.tick + u64::from(left)) * self.tick)
+        first.map(|left| Time::at(self.tick * (now.since_zero() / self.tick + u64::from(left))))
     }
 
     /// Adds `n` tokens that expire at `end`. Only one thread may call this at a time.
-    pub fn add(&self, n: u32, end: Nanos, now: Nanos) {
+    pub fn add(&self, n: u32, end: Time, now: Time) {
         if n == 0 {
             return;
         }
-        let (tick, end) = (self.tick_of(now), (end / self.tick) as u32);
+        let (tick, end) = (self.tick_of(now), self.tick_of(end));
         let words = self.slots.each_ref().map(|slot| slot.load(Ordering::Acquire));
         let lives = |index: &usize| left(words[*index], tick) > 0;
         let same = |index: &usize| (ends(words[*index]).wrapping_sub(end) as i32).abs() <= 1;
@@ -129,25 +134,25 @@ impl Lease {
     }
 
     /// Refuses retries that find no token at once until then.
-    pub fn set_dry(&self, until: Nanos) {
+    pub fn set_dry(&self, until: Deadline) {
         self.dry_until.store(until, Ordering::Release);
     }
 
     #[inline(always)]
     pub(crate) fn call_started(&self, stripe: usize) {
-        if self.deposits_on(Deposit::Request) {
+        if self.deposit == Deposit::Request {
             self.calls.add(stripe, 1);
         }
     }
 
     pub(crate) fn succeeded(&self, stripe: usize) {
-        if self.deposits_on(Deposit::Success) {
+        if self.deposit == Deposit::Success {
             self.calls.add(stripe, 1);
         }
     }
 
-    pub(crate) fn deposits_on(&self, deposit: Deposit) -> bool {
-        self.deposit == deposit
+    pub(super) fn deposits(&self) -> Deposit {
+        self.deposit
     }
 
     #[inline(always)]
@@ -155,9 +160,9 @@ impl Lease {
         self.calls.add(stripe, n);
     }
 
-    pub(crate) fn charge(&self, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge(&self, now: Time) -> Option<Charge> {
         self.take(now).or_else(|| {
-            if now < self.dry_until.load(Ordering::Acquire) {
+            if !self.dry_until.load(Ordering::Acquire).is_over(now) {
                 return None;
             }
             self.pending.fetch_add(1, Ordering::AcqRel);
@@ -167,11 +172,11 @@ impl Lease {
     }
 
     /// The retry is sent: a pending charge is paid now, and an expired one is paid again.
-    pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
+    pub(crate) fn renew(&self, charge: Charge, now: Time) -> Option<Charge> {
         if charge.0 == PENDING {
             self.pending.fetch_sub(1, Ordering::AcqRel);
             self.take(now)
-        } else if self.age(charge, now) <= KEPT {
+        } else if self.age(charge, now) <= CHARGE_LIFE_TICKS {
             Some(charge)
         } else {
             self.take(now)
@@ -179,7 +184,7 @@ impl Lease {
     }
 
     /// Returns the token to its lease, if that has not expired.
-    pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
+    pub(crate) fn refund(&self, charge: Charge, now: Time) {
         if charge.0 == PENDING {
             self.pending.fetch_sub(1, Ordering::AcqRel);
             return;
@@ -188,11 +193,12 @@ impl Lease {
         let slot = &self.slots[usize::from(charge.0 & SLOT != 0)];
         let _ = update(slot, |word| {
             let left = left_of(word, tick);
-            (left > 0 && age <= KEPT && left + age <= LONGEST_LEASE).then(|| word + 1)
+            (left > 0 && age <= CHARGE_LIFE_TICKS && left + age <= LONGEST_LEASE_TICKS)
+                .then(|| word + 1)
         });
     }
 
-    pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
+    pub(crate) fn withdraw_up_to(&self, n: u64, now: Time) -> u64 {
         let n = u32::try_from(n).unwrap_or(u32::MAX);
         let mut granted = 0;
         while granted < n {
@@ -201,19 +207,19 @@ impl Lease {
                 None => break,
             }
         }
-        if granted < n && now >= self.dry_until.load(Ordering::Acquire) {
-            self.missed.fetch_add((n - granted).min(MOST_MISSED), Ordering::AcqRel);
+        if granted < n && self.dry_until.load(Ordering::Acquire).is_over(now) {
+            self.missed.fetch_add((n - granted).min(MOST_TOKENS_PER_WITHDRAWAL), Ordering::AcqRel);
             self.waker.wake_by_ref();
         }
         u64::from(granted)
     }
 
-    fn take(&self, now: Nanos) -> Option<Charge> {
+    fn take(&self, now: Time) -> Option<Charge> {
         self.take_up_to(1, now).map(|(_, charge)| charge)
     }
 
     /// Takes tokens from the lease that expires first.
-    fn take_up_to(&self, n: u32, now: Nanos) -> Option<(u32, Charge)> {
+    fn take_up_to(&self, n: u32, now: Time) -> Option<(u32, Charge)> {
         let tick = self.tick_of(now);
         loop {
             let words = self.slots.each_ref().map(|slot| slot.load(Ordering::Acquire));
@@ -226,17 +232,17 @@ impl Lease {
             if slot.compare_exchange_weak(words[index], next, success, failure).is_ok() {
                 self.taken.fetch_add(u64::from(taken), Ordering::AcqRel);
                 let slot = if index == 1 { SLOT } else { 0 };
-                return Some((taken, Charge(tick & TICK | slot)));
+                return Some((taken, Charge(tick & CHARGE_TICKS | slot)));
             }
         }
     }
 
-    fn age(&self, charge: Charge, now: Nanos) -> u32 {
-        self.tick_of(now).wrapping_sub(charge.0) & TICK
+    fn age(&self, charge: Charge, now: Time) -> u32 {
+        self.tick_of(now).wrapping_sub(charge.0) & CHARGE_TICKS
     }
 
-    fn tick_of(&self, now: Nanos) -> u32 {
-        (now / self.tick) as u32
+    fn tick_of(&self, now: Time) -> u32 {
+        (now.since_zero() / self.tick) as u32
     }
 }
 
@@ -260,5 +266,5 @@ fn left(word: u64, tick: u32) -> u32 {
 /// Ticks are counted modulo 2³²: a lease that seems to live longer than any lease can expired long ago.
 fn left_of(word: u64, tick: u32) -> u32 {
     let left = ends(word).wrapping_sub(tick);
-    if left <= LONGEST_LEASE { left } else { 0 }
+    if left <= LONGEST_LEASE_TICKS { left } else { 0 }
 }

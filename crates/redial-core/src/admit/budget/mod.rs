@@ -18,7 +18,7 @@ mod window;
 
 pub use account::Account;
 pub use inflight::InflightBudget;
-pub use lease::Lease;
+pub use lease::{LEASED, SLICES, TokenLease};
 pub use saved::Saved;
 pub use tokens::{ThrottlingBudget, TokenBudget};
 pub use window::{Deposit, WindowBudget};
@@ -26,7 +26,7 @@ pub use window::{Deposit, WindowBudget};
 use alloc::boxed::Box;
 
 use crate::decide::Class;
-use crate::units::Nanos;
+use crate::time::Time;
 use inflight::Inflight;
 use tokens::{Throttling, Tokens};
 use window::Window;
@@ -81,6 +81,21 @@ impl Charge {
     }
 }
 
+/// When a call that needs no retry earns something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earning {
+    /// Never.
+    Nothing,
+    /// With its first attempt.
+    Deposit,
+    /// With its success, for which its stripe and the time are needed.
+    OnSuccess,
+    /// With its success, for which nothing is needed.
+    Reward,
+    /// While it is in flight.
+    InFlight,
+}
+
 /// The state behind a [`Budget`]. Every kind has the same hooks.
 #[derive(Debug)]
 #[repr(u8)]
@@ -91,7 +106,7 @@ pub(crate) enum Ledger {
     Tokens(Tokens),
     Throttling(Throttling),
     Inflight(Inflight),
-    Lease(Lease),
+    Lease(TokenLease),
 }
 
 impl Ledger {
@@ -105,9 +120,24 @@ impl Ledger {
         }
     }
 
+    /// When a call earns.
+    pub(crate) fn earning(&self) -> Earning {
+        let of = |deposits| match deposits {
+            Deposit::Request => Earning::Deposit,
+            Deposit::Success => Earning::OnSuccess,
+        };
+        match self {
+            Self::None => Earning::Nothing,
+            Self::Window(window) => of(window.deposits()),
+            Self::Lease(lease) => of(lease.deposits()),
+            Self::Tokens(_) | Self::Throttling(_) => Earning::Reward,
+            Self::Inflight(_) => Earning::InFlight,
+        }
+    }
+
     /// A call sends its first attempt.
     #[inline(always)]
-    pub(crate) fn call_started(&self, stripe: usize, now: Nanos) {
+    pub(crate) fn call_started(&self, stripe: usize, now: Time) {
         if let Self::Window(window) = self {
             window.call_started(stripe, now);
         } else if let Self::Lease(lease) = self {
@@ -140,7 +170,7 @@ impl Ledger {
     }
 
     /// Charges a retry before its wait, so that an empty budget stops the call at once.
-    pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge(&self, class: Class, now: Time) -> Option<Charge> {
         match self {
             Self::None | Self::Inflight(_) => Some(Charge::default()),
             Self::Window(window) => window.charge(now),
@@ -150,14 +180,19 @@ impl Ledger {
         }
     }
 
+    /// Charges the retry of a call that is alone: a reserve of tokens pays for it too.
+    pub(crate) fn charge_alone(&self, class: Class) -> Option<Charge> {
+        if let Self::Tokens(tokens) = self { tokens.charge_alone(class) } else { None }
+    }
+
     /// Charges a retry that only the floor may pay for.
-    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge_floor(&self, now: Time) -> Option<Charge> {
         if let Self::Tokens(tokens) = self { tokens.charge_floor(now) } else { None }
     }
 
     /// Withdraws for up to `n` retries at once, and returns how many were granted.
     #[inline(always)]
-    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Time) -> u64 {
         if let Self::Window(window) = self {
             window.withdraw_up_to(n, now)
         } else {
@@ -165,7 +200,7 @@ impl Ledger {
         }
     }
 
-    fn withdraw_elsewhere(&self, n: u64, class: Class, now: Nanos) -> u64 {
+    fn withdraw_elsewhere(&self, n: u64, class: Class, now: Time) -> u64 {
         match self {
             Self::Lease(lease) => lease.withdraw_up_to(n, now),
             Self::Tokens(tokens) => tokens.withdraw_up_to(n, class, now),
@@ -176,7 +211,7 @@ impl Ledger {
     }
 
     /// The retry is sent now. If its charge expired during the wait, it is paid again.
-    pub(crate) fn retry_sent(&self, charge: Charge, now: Nanos) -> Option<Charge> {
+    pub(crate) fn retry_sent(&self, charge: Charge, now: Time) -> Option<Charge> {
         match self {
             Self::Window(window) => window.renew(charge, now),
             Self::Lease(lease) => lease.renew(charge, now),
@@ -187,17 +222,12 @@ impl Ledger {
 
     /// Makes `n` deposits.
     #[inline(always)]
-    pub(crate) fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+    pub(crate) fn deposit(&self, stripe: usize, n: u64, now: Time) {
         if let Self::Window(window) = self {
             window.add(stripe, n, now);
         } else if let Self::Lease(lease) = self {
             lease.deposit(stripe, n);
         }
-    }
-
-    /// Whether [`Ledger::deposit`] does anything.
-    pub(crate) fn takes_deposits(&self) -> bool {
-        matches!(self, Self::Window(_) | Self::Lease(_))
     }
 
     /// A retry was answered with "not yet".
@@ -208,7 +238,7 @@ impl Ledger {
     }
 
     /// An attempt succeeded. `charge` is the charge of a retry.
-    pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
+    pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Time) {
         match self {
             Self::Window(window) => window.succeeded(stripe, now),
             Self::Lease(lease) => lease.succeeded(stripe),
@@ -227,7 +257,7 @@ impl Ledger {
     }
 
     /// The retry was never sent.
-    pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
+    pub(crate) fn refund(&self, charge: Charge, now: Time) {
         match self {
             Self::Window(window) => window.refund(charge, now),
             Self::Lease(lease) => lease.refund(charge, now),
@@ -237,27 +267,32 @@ impl Ledger {
     }
 
     /// How many retries could be charged right now; `None` without a limit.
-    pub(crate) fn balance(&self, now: Nanos) -> Option<u64> {
+    pub(crate) fn balance(&self, now: Time) -> Option<u64> {
         match self {
             Self::None => None,
             Self::Window(window) => Some(window.balance(now)),
             Self::Lease(lease) => Some(lease.held(now)),
-            Self::Tokens(tokens) => Some(tokens.balance()),
+            Self::Tokens(tokens) => Some(tokens.balance(false)),
             Self::Throttling(throttling) => Some(throttling.balance()),
             Self::Inflight(inflight) => Some(inflight.balance()),
         }
     }
 
+    /// The same for a call that is alone.
+    pub(crate) fn balance_alone(&self, now: Time) -> Option<u64> {
+        if let Self::Tokens(tokens) = self { Some(tokens.balance(true)) } else { self.balance(now) }
+    }
+
     /// Whether a retry after such a failure could be charged right now.
-    pub(crate) fn can_pay(&self, class: Class, now: Nanos) -> bool {
+    pub(crate) fn can_pay(&self, class: Class, is_alone: bool, now: Time) -> bool {
         match self {
-            Self::Tokens(tokens) => tokens.can_pay(class),
+            Self::Tokens(tokens) => tokens.can_pay(class, is_alone),
             _ => self.balance(now).is_none_or(|retries| retries > 0),
         }
     }
 
     /// The lease from a fleet's budget, if it is one.
-    pub(crate) fn lease(&self) -> Option<&Lease> {
+    pub(crate) fn lease(&self) -> Option<&TokenLease> {
         if let Self::Lease(lease) = self { Some(lease) } else { None }
     }
 
@@ -266,37 +301,20 @@ impl Ledger {
         if let Self::Tokens(tokens) = self { tokens.slowdown() } else { None }
     }
 
-    /// Whether calls in flight are counted.
-    pub(crate) fn counts_in_flight(&self) -> bool {
-        matches!(self, Self::Inflight(_))
-    }
-
-    /// Whether [`Ledger::succeeded`] does anything.
-    pub(crate) fn rewards_success(&self) -> bool {
-        match self {
-            Self::Tokens(_) | Self::Throttling(_) => true,
-            Self::Lease(lease) => lease.deposits_on(Deposit::Success),
-            _ => self.times_success(),
-        }
-    }
-
-    /// Whether a success needs neither the time nor a stripe: [`Ledger::reward_simply`] is all of it.
-    pub(crate) fn rewards_simply(&self) -> bool {
-        matches!(self, Self::Tokens(_) | Self::Throttling(_))
-    }
-
-    /// A first attempt succeeded.
+    /// A first attempt succeeded that earns a [reward](Earning::Reward).
     #[inline(always)]
-    pub(crate) fn reward_simply(&self) {
+    pub(crate) fn reward(&self) {
         if let Self::Tokens(tokens) = self {
             tokens.succeeded(None);
-        } else if let Self::Throttling(throttling) = self {
-            throttling.succeeded();
+        } else {
+            self.reward_throttling();
         }
     }
 
-    /// Whether [`Ledger::succeeded`] needs the time.
-    pub(crate) fn times_success(&self) -> bool {
-        matches!(self, Self::Window(window) if window.deposits_on(Deposit::Success))
+    #[inline(never)]
+    fn reward_throttling(&self) {
+        if let Self::Throttling(throttling) = self {
+            throttling.succeeded();
+        }
     }
 }

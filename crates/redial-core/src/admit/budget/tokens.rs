@@ -1,9 +1,11 @@
 //! Two token buckets: retries drain the bucket of the AWS SDKs, failures the one of gRPC.
 
 use super::Charge;
+use crate::cell::{Atomic, Word};
 use crate::decide::Class;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{NEVER, Nanos, Rate, SECOND};
+use crate::sync::{AtomicU32, Ordering};
+use crate::time::{Span, Time, TimeLimit};
+use crate::units::Rate;
 
 /// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure; a success returns what its own
 /// retry cost, or one token if it needed none.
@@ -34,8 +36,8 @@ pub struct TokenBudget {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub opening: Option<u32>,
     /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts,
-    /// which many new processes would all send to a destination that stands still; only a parked call that is alone may
-    /// use them.
+    /// which many new processes would all send to a destination that stands still. After the first success they are a
+    /// reserve for a parked call that is alone, until the bucket has earned a retry.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bootstrap: u32,
     /// The tokens that a retry earns if it succeeds, besides its cost.
@@ -47,10 +49,7 @@ pub struct TokenBudget {
     pub slowdown: Option<f64>,
     /// Retries that are allowed although the bucket is empty, counted from the first refusal. Without them, a process with
     /// little traffic could not find out that its destination is back.
-    #[cfg_attr(
-        feature = "serde",
-        serde(with = "crate::text::rate_or_none", skip_serializing_if = "Option::is_none")
-    )]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub floor: Option<Rate>,
 }
 
@@ -83,12 +82,12 @@ impl TokenBudget {
     }
 
     /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
-    /// starts with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
+    /// starts with one; a new process has two more until something succeeds, and for calls that are alone a little longer. Twenty successes earn a retry, and so do two
     /// retries that succeed. A retry after a timeout counts double. An empty bucket allows one retry in 30 s. Nothing is
     /// paid for while successes take more than one and a half times as long as usual.
     pub fn earned() -> Self {
         let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
-        tokens.slowdown(1.5).floor(Rate { count: 1, per: 30 * SECOND })
+        tokens.slowdown(1.5).floor(Rate { count: 1, per: Span::from_secs(30) })
     }
 
     /// Sets the cost of a retry after a timeout.
@@ -106,7 +105,7 @@ impl TokenBudget {
         Self { opening: Some(tokens), ..self }
     }
 
-    /// Sets the tokens that a new process has besides, until something succeeds.
+    /// Sets the tokens that a new process has besides.
     pub fn bootstrap(self, tokens: u32) -> Self {
         Self { bootstrap: tokens, ..self }
     }
@@ -123,11 +122,11 @@ impl TokenBudget {
 
     /// How long a bucket that a new one replaces must have been idle. The replacement then allows no more than the floor
     /// would have; less than an hour would be short for clients that make a call now and then.
-    pub(crate) fn memory(&self) -> Nanos {
+    pub(crate) fn memory(&self) -> TimeLimit {
         let new = self.opening.unwrap_or(self.capacity).saturating_add(self.bootstrap);
         let retries = u64::from(new.div_ceil(self.cost.max(1)));
-        let interval = self.floor.map_or(NEVER, Rate::interval);
-        interval.saturating_mul(retries).max(3600 * SECOND)
+        let interval = self.floor.and_then(Rate::interval);
+        interval.map_or(TimeLimit::NONE, |it| (it * retries).max(Span::from_secs(3600)).into())
     }
 
     /// Sets how many retries are allowed although the bucket is empty.
@@ -139,36 +138,51 @@ impl TokenBudget {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     budget: TokenBudget,
-    /// A [`Held`], in one word: a retry is paid from the bucket or from the bootstrap, and a success that fills the one
-    /// ends the other.
-    held: AtomicU64,
-    /// When an empty bucket allows the next retry; 0 if it has refused none.
-    free_at: AtomicU64,
+    /// In one word: a retry is paid from the bucket or from the bootstrap, and successes that fill the one end the other.
+    held: Atomic<Held>,
+    /// When an empty bucket allows the next retry, if it has refused one.
+    free_at: Atomic<Option<Time>>,
 }
 
 /// The tokens of a bucket, and what is left of the bootstrap.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Held {
     tokens: u32,
     bootstrap: u32,
+    /// Whether something has succeeded, so that only a call that is alone may use the bootstrap.
+    is_reserve: bool,
+}
+
+/// The bit of [`Held::is_reserve`] in the word. A bootstrap is at most a million tokens.
+const RESERVE: u64 = 1 << 63;
+
+impl Word for Held {
+    #[inline(always)]
+    fn of(word: u64) -> Self {
+        let bootstrap = ((word & !RESERVE) >> 32) as u32;
+        Self { tokens: word as u32, bootstrap, is_reserve: word & RESERVE != 0 }
+    }
+
+    #[inline(always)]
+    fn word(self) -> u64 {
+        let reserve = if self.is_reserve { RESERVE } else { 0 };
+        reserve | u64::from(self.bootstrap) << 32 | u64::from(self.tokens)
+    }
 }
 
 impl Held {
-    fn of(word: u64) -> Self {
-        Self { tokens: word as u32, bootstrap: (word >> 32) as u32 }
-    }
-
-    fn word(self) -> u64 {
-        u64::from(self.bootstrap) << 32 | u64::from(self.tokens)
+    /// What pays for a call besides the bucket.
+    fn bootstrap(self, is_alone: bool) -> u32 {
+        if self.is_reserve && !is_alone { 0 } else { self.bootstrap }
     }
 
     /// Pays from the bucket, or else from the bootstrap.
-    fn pay(self, cost: u32, class: Class) -> Option<Self> {
+    fn pay(self, cost: u32, class: Class, is_alone: bool) -> Option<Self> {
         if let Some(tokens) = self.tokens.checked_sub(cost) {
             return Some(Self { tokens, ..self });
         }
-        let bootstrap = self.bootstrap.checked_sub(cost).filter(|_| class != Class::Timeout)?;
-        Some(Self { bootstrap, ..self })
+        let can_use = class != Class::Timeout && self.bootstrap(is_alone) >= cost;
+        can_use.then(|| Self { bootstrap: self.bootstrap - cost, ..self })
     }
 
     fn fill(self, tokens: u32, capacity: u32) -> Self {
@@ -179,8 +193,8 @@ impl Held {
 impl Tokens {
     pub(crate) fn new(budget: &TokenBudget) -> Self {
         let tokens = budget.opening.unwrap_or(budget.capacity);
-        let held = Held { tokens, bootstrap: budget.bootstrap };
-        Self { budget: *budget, held: AtomicU64::new(held.word()), free_at: AtomicU64::new(0) }
+        let held = Held { tokens, bootstrap: budget.bootstrap, is_reserve: false };
+        Self { budget: *budget, held: Atomic::new(held), free_at: Atomic::default() }
     }
 
     fn cost(&self, class: Class) -> u32 {
@@ -193,52 +207,57 @@ impl Tokens {
 
     /// What a retry costs, and what is left.
     pub(crate) fn price(&self, class: Class) -> (u32, u32) {
-        let Held { tokens, bootstrap } = self.held();
-        (self.cost(class), tokens.saturating_add(bootstrap))
+        let held = self.held();
+        (self.cost(class), held.tokens.saturating_add(held.bootstrap(false)))
     }
 
     fn held(&self) -> Held {
-        Held::of(self.held.load(Ordering::Acquire))
+        self.held.load(Ordering::Acquire)
     }
 
     pub(super) fn slowdown(&self) -> Option<f64> {
         self.budget.slowdown
     }
 
-    pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge(&self, class: Class, now: Time) -> Option<Charge> {
         let cost = self.cost(class);
-        let pay = |held| Held::of(held).pay(cost, class).map(Held::word);
-        if update(&self.held, pay).is_ok() {
-            return Some(Charge(cost));
-        }
-        self.charge_floor(now)
+        self.pay(cost, class, false).or_else(|| self.charge_floor(now))
+    }
+
+    /// Charges the retry of a call that is alone.
+    pub(crate) fn charge_alone(&self, class: Class) -> Option<Charge> {
+        self.pay(self.cost(class), class, true)
+    }
+
+    fn pay(&self, cost: u32, class: Class, is_alone: bool) -> Option<Charge> {
+        let pay = |held: Held| held.pay(cost, class, is_alone);
+        self.held.update(pay).is_ok().then_some(Charge(cost))
     }
 
     /// Whether the bucket pays for a retry.
-    pub(crate) fn can_pay(&self, class: Class) -> bool {
-        self.held().pay(self.cost(class), class).is_some()
+    pub(crate) fn can_pay(&self, class: Class, is_alone: bool) -> bool {
+        self.held().pay(self.cost(class), class, is_alone).is_some()
     }
 
     /// Charges a part of the usual cost.
-    pub(crate) fn charge_part(&self, divisor: u32, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge_part(&self, divisor: u32, now: Time) -> Option<Charge> {
         let cost = (self.budget.cost / divisor).max(1);
-        let pay = |held| Held::of(held).pay(cost, Class::Transient).map(Held::word);
-        if update(&self.held, pay).is_ok() { Some(Charge(cost)) } else { self.charge_floor(now) }
+        self.pay(cost, Class::Transient, false).or_else(|| self.charge_floor(now))
     }
 
     /// The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
-    pub(crate) fn charge_floor(&self, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge_floor(&self, now: Time) -> Option<Charge> {
         self.is_free(now).then_some(Charge(self.budget.cost))
     }
 
     /// Whether the floor pays. If it paid for the first refusal, each of many new processes would start with one more.
-    fn is_free(&self, now: Nanos) -> bool {
-        let Some(floor) = self.budget.floor else { return false };
-        let next = now.saturating_add(floor.interval());
-        update(&self.free_at, |at| (at <= now).then_some(next)).is_ok_and(|before| before != 0)
+    fn is_free(&self, now: Time) -> bool {
+        let Some(interval) = self.budget.floor.and_then(Rate::interval) else { return false };
+        let take = |at: Option<Time>| at.is_none_or(|at| at <= now).then(|| Some(now + interval));
+        self.free_at.update(take).is_ok_and(|before| before.is_some())
     }
 
-    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+    pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Time) -> u64 {
         (0..n).take_while(|_| self.charge(class, now).is_some()).count() as u64
     }
 
@@ -246,32 +265,39 @@ impl Tokens {
     /// full bucket, and write nothing.
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>) {
-        if self.held.load(Ordering::Relaxed) != u64::from(self.budget.capacity) {
+        if self.held.load(Ordering::Relaxed).word() != u64::from(self.budget.capacity) {
             self.earn(charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus)));
         }
     }
 
     #[inline(never)]
     fn earn(&self, tokens: u32) {
-        let capacity = self.budget.capacity;
-        let earn = |held| Held { bootstrap: 0, ..Held::of(held).fill(tokens, capacity) }.word();
-        let _ = update(&self.held, |held| Some(earn(held)));
+        let TokenBudget { capacity, cost, opening, .. } = self.budget;
+        let earned = opening.unwrap_or(capacity).saturating_add(cost).min(capacity);
+        let earn = |held: Held| {
+            let held = held.fill(tokens, capacity);
+            let bootstrap = if held.tokens < earned { held.bootstrap } else { 0 };
+            Some(Held { bootstrap, is_reserve: bootstrap > 0, ..held })
+        };
+        let _ = self.held.update(earn);
     }
 
     pub(crate) fn refund(&self, charge: Charge) {
-        let fill = |held| Some(Held::of(held).fill(charge.0, self.budget.capacity).word());
-        let _ = update(&self.held, fill);
+        let fill = |held: Held| Some(held.fill(charge.0, self.budget.capacity));
+        let _ = self.held.update(fill);
     }
 
     /// How many retries could be paid for now, after failures that are neither timeouts nor throttling.
-    pub(crate) fn balance(&self) -> u64 {
-        let Held { tokens, bootstrap } = self.held();
-        u64::from(tokens / self.budget.cost) + u64::from(bootstrap / self.budget.cost)
+    pub(crate) fn balance(&self, is_alone: bool) -> u64 {
+        let (held, cost) = (self.held(), self.budget.cost);
+        u64::from(held.tokens / cost) + u64::from(held.bootstrap(is_alone) / cost)
     }
 
+    /// A reserve is not saved: it would be a bootstrap again.
     pub(super) fn save(&self) -> [u64; 3] {
-        let Held { tokens, bootstrap } = self.held();
-        [tokens.into(), bootstrap.into(), self.free_at.load(Ordering::Acquire)]
+        let held = self.held();
+        let bootstrap = held.bootstrap(false);
+        [held.tokens.into(), bootstrap.into(), self.free_at.load(Ordering::Acquire).word()]
     }
 
     /// The amounts may have been saved under larger limits. The next process is not a new one: it has what the last one
@@ -280,9 +306,10 @@ impl Tokens {
         let held = Held {
             tokens: at_most(tokens, self.budget.capacity),
             bootstrap: at_most(bootstrap, self.budget.bootstrap),
+            is_reserve: false,
         };
-        self.held.store(held.word(), Ordering::Release);
-        self.free_at.store(free_at, Ordering::Release);
+        self.held.store(held, Ordering::Release);
+        self.free_at.store(Word::of(free_at), Ordering::Release);
         true
     }
 }

@@ -17,7 +17,8 @@ use super::saved::ACCOUNT;
 use super::striped::Striped;
 use crate::admit::sliding::{RING, SLICES, Sliding};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{Nanos, ONE, Rate, SECOND, billionths, nanos};
+use crate::time::{Span, Time};
+use crate::units::{ONE, Rate, billionths};
 
 /// When a call earns its share of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,11 +43,9 @@ pub struct WindowBudget {
     /// Retries ÷ calls.
     pub ratio: f64,
     /// Retries that are always allowed.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
     pub floor: Rate,
     /// How long a call counts.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub ttl: Nanos,
+    pub ttl: Span,
     /// When a call earns its share.
     pub deposit: Deposit,
     /// Retries that a new process is allowed, once.
@@ -55,7 +54,7 @@ pub struct WindowBudget {
 
 impl Default for WindowBudget {
     fn default() -> Self {
-        let (floor, ttl) = (Rate::per_second(1), 10 * SECOND);
+        let (floor, ttl) = (Rate::per_second(1), Span::from_secs(10));
         Self { ratio: 0.1, floor, ttl, deposit: Deposit::Request, bootstrap: 0 }
     }
 }
@@ -73,7 +72,7 @@ impl WindowBudget {
 
     /// How long a call counts, 1 to 60 s.
     pub fn ttl(self, ttl: Duration) -> Self {
-        Self { ttl: nanos(ttl), ..self }
+        Self { ttl: ttl.into(), ..self }
     }
 
     /// Deposits when calls succeed, instead of when they are made.
@@ -87,7 +86,7 @@ impl WindowBudget {
     }
 
     /// How long a call counts.
-    pub fn lifetime(&self) -> Nanos {
+    pub fn lifetime(&self) -> Span {
         self.ttl
     }
 
@@ -141,31 +140,31 @@ impl Window {
         }
     }
 
-    pub(crate) fn deposits_on(&self, deposit: Deposit) -> bool {
-        self.deposit == deposit
+    pub(super) fn deposits(&self) -> Deposit {
+        self.deposit
     }
 
     #[inline(always)]
-    pub(crate) fn call_started(&self, stripe: usize, now: Nanos) {
-        if self.deposits_on(Deposit::Request) {
+    pub(crate) fn call_started(&self, stripe: usize, now: Time) {
+        if self.deposit == Deposit::Request {
             self.add(stripe, 1, now);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn succeeded(&self, stripe: usize, now: Nanos) {
-        if self.deposits_on(Deposit::Success) {
+    pub(crate) fn succeeded(&self, stripe: usize, now: Time) {
+        if self.deposit == Deposit::Success {
             self.add(stripe, 1, now);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn add(&self, stripe: usize, n: u64, now: Nanos) {
+    pub(crate) fn add(&self, stripe: usize, n: u64, now: Time) {
         self.advance(now);
         self.deposited.add(stripe, n);
     }
 
-    pub(crate) fn charge(&self, now: Nanos) -> Option<Charge> {
+    pub(crate) fn charge(&self, now: Time) -> Option<Charge> {
         self.advance(now);
         let slice = self.sliding.current() as u32 & SLICE;
         if self.spend(1) == 1 {
@@ -176,7 +175,7 @@ impl Window {
     }
 
     #[inline(always)]
-    pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
+    pub(crate) fn withdraw_up_to(&self, n: u64, now: Time) -> u64 {
         self.advance(now);
         let granted = self.spend(n);
         if granted == n { n } else { granted + self.take_bootstrap(n - granted) }
@@ -230,13 +229,13 @@ impl Window {
     }
 
     /// A charge that has left the window is paid again.
-    pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
+    pub(crate) fn renew(&self, charge: Charge, now: Time) -> Option<Charge> {
         self.advance(now);
         if charge.0 == BOOTSTRAP || self.lives(charge) { Some(charge) } else { self.charge(now) }
     }
 
     /// Returns the token to the slice that it was taken from, if that is still in the window.
-    pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
+    pub(crate) fn refund(&self, charge: Charge, now: Time) {
         if charge.0 == BOOTSTRAP {
             self.bootstrap.fetch_add(1, Ordering::AcqRel);
             return;
@@ -256,7 +255,7 @@ impl Window {
         (self.sliding.current() as u32).wrapping_sub(charge.0) & SLICE <= SLICES as u32
     }
 
-    pub(crate) fn balance(&self, now: Nanos) -> u64 {
+    pub(crate) fn balance(&self, now: Time) -> u64 {
         self.advance(now);
         let spent = self.spent.load(Ordering::Acquire);
         self.available(spent) / ONE + u64::from(self.bootstrap.load(Ordering::Acquire))
@@ -265,7 +264,7 @@ impl Window {
     pub(super) fn save(&self, account: &mut [u64; ACCOUNT]) {
         let load = |word: &AtomicU64| word.load(Ordering::Acquire);
         let (head, notes) = account.split_at_mut(6);
-        head[0] = self.sliding.slice();
+        head[0] = self.sliding.slice().as_nanos();
         head[1] = self.sliding.begun();
         head[2] = load(&self.spent);
         head[3] = self.deposited.total();
@@ -280,7 +279,7 @@ impl Window {
     /// Returns `false`, and changes nothing, if the length of slices differs.
     pub(super) fn restore(&mut self, account: &[u64; ACCOUNT]) -> bool {
         let (head, notes) = account.split_at(6);
-        if head[0] != self.sliding.slice() {
+        if head[0] != self.sliding.slice().as_nanos() {
             return false;
         }
         self.spent.store(head[2], Ordering::Release);
@@ -296,7 +295,7 @@ impl Window {
     }
 
     #[inline(always)]
-    fn advance(&self, now: Nanos) {
+    fn advance(&self, now: Time) {
         self.sliding.advance(now, || {
             let spent = self.spent.load(Ordering::Acquire);
             [spent, self.deposited.total()]

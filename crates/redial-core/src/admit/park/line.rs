@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::Waiting;
-use crate::units::Nanos;
+use crate::time::Time;
 
 /// The place of a parked call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Line {
     places: Vec<Place>,
     free: Vec<u32>,
     /// Calls that wait for evidence. The others wait for their backoff.
-    order: BTreeSet<(Nanos, u32)>,
+    order: BTreeSet<(Time, u32)>,
 }
 
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 //!
 //! So a call that may be repeated *parks*: it waits in the process and sends nothing.
 //!
-//! 1. It goes again when an attempt that was sent after its own has succeeded (*evidence*): the oldest first, no faster than
-//!    the process makes calls, and paid for from the budget.
+//! 1. It goes again when an attempt that was sent after its own has succeeded (*evidence*): the oldest first, at most half as
+//!    fast as the process makes calls, and paid for from the budget.
 //! 2. Without evidence one call at a time is sent to find out (a *probe*), the more rarely the longer the outage lasts. After
 //!    a timeout only a call that is alone probes, because its process makes no other calls that could bring evidence.
 //! 3. At most as many calls wait as the process makes in a second.
@@ -26,10 +26,11 @@ use traffic::Traffic;
 
 use core::task::Waker;
 
+use crate::cell::Atomic;
 use crate::decide::Class;
 use crate::random;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
-use crate::units::{MS, Nanos, share};
+use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use crate::time::{Span, Time, TimeLimit};
 
 use Ordering::Relaxed;
 
@@ -73,16 +74,22 @@ const FEW: f64 = 100.0;
 const SLOWEST: f64 = 50.0;
 /// The slowest release otherwise, as a share of the calls a second.
 const SLOW_RELEASE: f64 = 0.15;
+/// The fastest. At the rate of the calls, a release would double the load for a moment.
+const FAST_RELEASE: f64 = 0.5;
+/// The pace of hedges beside overtaken attempts: a little faster, because those attempts are late already.
+const FAST_HEDGES: f64 = 0.75;
 /// Parked calls should be served within this share of the time that the first of them has left.
 const DRAIN: f64 = 0.5;
 /// Releases that may follow each other at once, in time at the current pace.
-const BURST: Nanos = 10 * MS;
+const BURST: Span = Span::from_millis(10);
 /// The least time without a failure or a probe before a call may probe.
-const PROBE: Nanos = 50 * MS;
+const PROBE: Span = Span::from_millis(50);
 /// With one retry left, a probe waits for this share of the time that is left; with k, for a k²th of it.
 const LAST_PROBE: f64 = 0.2;
 /// By which share the time of a probe varies, so that processes whose calls fail together do not probe together.
 const SPREAD: f64 = 0.25;
+/// The same for a call that is alone: nothing but chance separates such processes.
+const LONE_SPREAD: f64 = 0.75;
 /// A call that is alone probes after a timeout if its deadline is at least so many timeouts. Its attempts then take at most
 /// 40% of its time; with less room, a fleet of processes that make one call each keeps a saturated server saturated.
 const ROOM: u64 = 10;
@@ -91,13 +98,13 @@ const ROOM: u64 = 10;
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// Evidence is the success of an attempt that was sent after this.
-    since: Nanos,
+    since: Time,
     /// How its last attempt failed.
     class: Class,
     /// When it parked.
-    at: Nanos,
+    at: Time,
     /// How long a probe after a timeout waits at least; `None` if the timeout leaves no room for probes.
-    rest: Option<Nanos>,
+    rest: Option<Span>,
     /// Random, for the time of a probe.
     bits: u64,
 }
@@ -107,9 +114,9 @@ pub(crate) struct Park {
     rule: ParkRule,
     traffic: Traffic,
     /// When the last attempt failed, or the last probe was sent.
-    last_sign: AtomicU64,
+    last_sign: Atomic<Time>,
     /// When the pace allows the next release.
-    next_at: AtomicU64,
+    next_at: Atomic<Time>,
     /// Calls with a place in the line or on their way to it.
     parked: AtomicU32,
     line: Mutex<Line>,
@@ -120,13 +127,13 @@ impl Park {
         Self { rule: *rule, ..Self::default() }
     }
 
-    fn failed(&self, is_first: bool, deadline: Nanos, now: Nanos) {
+    fn failed(&self, is_first: bool, deadline: TimeLimit, now: Time) {
         self.last_sign.fetch_max(now, Relaxed);
         self.traffic.failed(is_first, self.longest_outage(deadline), now);
     }
 
     /// An attempt succeeded. Wakes the first in line.
-    fn succeeded(&self, is_first: bool, now: Nanos) {
+    fn succeeded(&self, is_first: bool, now: Time) {
         self.traffic.succeeded(is_first, now);
         if self.parked() > 0 {
             self.wake_first();
@@ -141,21 +148,21 @@ impl Park {
     }
 
     /// Whether every success has to be recorded.
-    fn is_watching(&self, now: Nanos) -> bool {
+    fn is_watching(&self, now: Time) -> bool {
         self.parked() > 0 || self.traffic.is_watching(now)
     }
 
-    fn longest_outage(&self, deadline: Nanos) -> Nanos {
-        share(self.rule.outage, deadline)
+    fn longest_outage(&self, deadline: TimeLimit) -> TimeLimit {
+        deadline.span().map(|deadline| deadline.share(self.rule.outage)).into()
     }
 
-    /// Whether nothing has succeeded for so long that calls fail fast.
-    fn is_down_for_long(&self, deadline: Nanos, now: Nanos) -> bool {
-        self.traffic.outage(now) > self.longest_outage(deadline)
+    /// Whether nothing has succeeded for so long that calls fail fast. They do not before `least`.
+    fn is_down_for_long(&self, deadline: TimeLimit, least: Span, now: Time) -> bool {
+        self.longest_outage(deadline).max(least.into()).is_exceeded_by(self.traffic.outage(now))
     }
 
     /// Takes a place for a call, if failing is an exception and there is room. `most` calls can be held by the runner.
-    fn enter(&self, waiting: Waiting, most: u32, now: Nanos) -> Option<Ticket> {
+    fn enter(&self, waiting: Waiting, most: u32, now: Time) -> Option<Ticket> {
         if !self.traffic.usually_succeeds() {
             return None;
         }
@@ -181,43 +188,55 @@ impl Park {
         self.wake_first();
     }
 
-    /// When the pace allows a release. `left` is the time of the first in line.
-    fn due(&self, left: Nanos, now: Nanos) -> Nanos {
-        let burst = self.interval(left, now).max(BURST);
-        self.next_at.load(Relaxed).max(now.saturating_sub(burst))
+    /// When the pace allows a release.
+    fn due(&self, interval: Span, now: Time) -> Time {
+        self.next_at.load(Relaxed).max(now - interval.max(BURST))
     }
 
-    fn released(&self, left: Nanos, now: Nanos) {
-        self.next_at.store(self.due(left, now).saturating_add(self.interval(left, now)), Relaxed);
+    fn released(&self, interval: Span, now: Time) {
+        self.next_at.store(self.due(interval, now) + interval, Relaxed);
     }
 
-    /// The time between two releases: as fast as all parked calls need to be served in half of the time that is left, and no
-    /// faster than the process makes calls. A destination that has just come back is not loaded more than that takes.
-    fn interval(&self, left: Nanos, now: Nanos) -> Nanos {
+    /// The time between two releases: as fast as all parked calls need to be served in half of the time that is left, and
+    /// at most half as fast as the process makes calls. A destination that has just come back is not loaded more than that
+    /// takes. `left` is the time of the first in line.
+    fn interval(&self, left: Span, now: Time) -> Span {
         let rate = self.traffic.rate(now);
-        let needed = f64::from(self.parked()) * 1e9 / share(DRAIN, left).max(1) as f64;
-        (1e9 / needed.clamp(SLOW_RELEASE * rate, rate).max(SLOWEST)) as Nanos
+        let drain = left.share(DRAIN).max(Span::from_nanos(1));
+        let needed = f64::from(self.parked()) * 1e9 / drain.as_nanos_f64();
+        let rate = needed.clamp(SLOW_RELEASE * rate, FAST_RELEASE * rate).max(SLOWEST);
+        Span::from_nanos_f64(1e9 / rate)
     }
 
-    /// When the first in line may probe. The older the outage and the fewer the `retries` that are left, the rarer are
-    /// probes. No wait is longer than `longest`.
+    /// The time between two hedges beside overtaken attempts.
+    fn hedge_interval(&self, now: Time) -> Span {
+        Span::from_nanos_f64(1e9 / (FAST_HEDGES * self.traffic.rate(now)).max(SLOWEST))
+    }
+
+    /// When the first in line may probe. The older the outage and the fewer the `retries` that are left, if they are limited,
+    /// the rarer are probes. A call that is alone spreads them over what is left.
     fn probes_at(
         &self,
         waiting: &Waiting,
-        retries: u64,
-        left: Nanos,
-        longest: Nanos,
-        now: Nanos,
-    ) -> Nanos {
-        let retries = retries.max(1) as f64;
-        let by_retries = share(LAST_PROBE / (retries * retries), left);
-        let spacing = by_retries.max(self.traffic.outage(now) / 2).max(waiting.rest.unwrap_or(0));
+        retries: Option<u64>,
+        left: Span,
+        is_alone: bool,
+        now: Time,
+    ) -> Time {
+        let (longest, spread) =
+            if is_alone { (left / 3, LONE_SPREAD) } else { (Span::MAX, SPREAD) };
+        let by_retries = retries.map_or(Span::ZERO, |retries| {
+            let retries = retries.max(1) as f64;
+            left.share(LAST_PROBE / (retries * retries))
+        });
+        let spacing =
+            by_retries.max(self.traffic.outage(now) / 2).max(waiting.rest.unwrap_or_default());
         let spacing = spacing.min(longest).max(PROBE);
-        let (lo, hi) = (share(1.0 - SPREAD, spacing), share(1.0 + SPREAD, spacing));
-        self.last_sign.load(Relaxed).saturating_add(random::uniform(lo, hi, waiting.bits))
+        let (lo, hi) = (spacing.share(1.0 - spread), spacing.share(1.0 + spread));
+        self.last_sign.load(Relaxed) + random::uniform(lo, hi, waiting.bits)
     }
 
-    fn probed(&self, now: Nanos) {
+    fn probed(&self, now: Time) {
         self.last_sign.fetch_max(now, Relaxed);
     }
 
@@ -227,7 +246,7 @@ impl Park {
     }
 
     /// Whether no other call is parked, and none is expected within this time.
-    pub(super) fn is_alone(&self, time: Nanos, now: Nanos) -> bool {
+    pub(super) fn is_alone(&self, time: Span, now: Time) -> bool {
         self.parked() <= 1 && self.traffic.is_alone(time, now)
     }
 

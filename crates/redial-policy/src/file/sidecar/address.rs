@@ -174,13 +174,15 @@ pub(super) fn is_host(text: &str) -> bool {
 }
 
 fn socket(path: &str) -> Result<PathBuf, Problem> {
-    // The length of `sun_path`, without its zero.
-    let is_path = path.starts_with('/') && path.len() <= 107 && !path.contains(char::is_control);
+    /// The length of `sun_path`, without its zero.
+    const MAX_LENGTH: usize = 107;
+    let fits = path.len() <= MAX_LENGTH;
+    let is_path = path.starts_with('/') && fits && !path.contains(char::is_control);
     if is_path {
         return Ok(Path::new(path).to_owned());
     }
     let message = format!(
-        "must be the absolute path of a Unix socket, of at most 107 bytes, but is \"{}\"",
+        "must be the absolute path of a Unix socket, of at most {MAX_LENGTH} bytes, but is \"{}\"",
         Truncated(path)
     );
     Err(Problem::whole(message))

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use super::{Address, Target, Upstream};
+use super::{Address, KeyScope, Target, Upstream};
 use crate::file::File;
-use crate::source::Problem;
+use crate::source::Problems;
 use crate::tree::Cursor;
 
 /// Refuses upstreams that share a variable or an address, and targets that are listeners of the same file.
-pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
+pub(super) fn check(top: &Cursor<'_>, file: &File, problems: &Problems) {
     let mut variables = HashMap::new();
     let mut listeners = Listeners::default();
     if let Some(admin) = &file.proxy.admin {
@@ -20,12 +20,22 @@ pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
         let variable = upstream.variable();
         if let Some(other) = variables.insert(variable.clone(), &upstream.name) {
             let message = format!("its URL is in {variable}, and so is that of `{other}`");
-            return Err(at(top, upstream, "").problem(message).help("rename one of them"));
+            problems.add(at(top, upstream, "").problem(message).help("rename one of them"));
         }
         if upstream.buffer > file.proxy.replay {
             let message = "larger than `replay`, which limits all buffers together";
             let help = "raise `replay` in [proxy], or lower `buffer`";
-            return Err(at(top, upstream, "buffer").problem(message).help(help));
+            problems.add(at(top, upstream, "buffer").problem(message).help(help));
+        }
+        let by_certificate =
+            upstream.idempotency.as_ref().is_some_and(|it| it.scope == KeyScope::Certificate);
+        let has_certificates =
+            upstream.listen_tls.as_ref().is_some_and(|it| it.client_ca.is_some());
+        if by_certificate && !has_certificates {
+            let help = "set client_ca in `listen_tls`, or name a header";
+            let here = at(top, upstream, "idempotency");
+            let here = here.get("scope").unwrap_or(here);
+            problems.add(here.problem("callers of this upstream have no certificates").help(help));
         }
         let Some(address) = &upstream.listen else { continue };
         if let Some(owner) = listeners.owner(address) {
@@ -34,7 +44,7 @@ pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
                 Owner::Admin => "use another address, or write `admin` in [proxy]",
                 Owner::Upstream(_) => "use another address",
             };
-            return Err(at(top, upstream, "listen").problem(message).help(help));
+            problems.add(at(top, upstream, "listen").problem(message).help(help));
         }
         listeners.add(address, Owner::Upstream(&upstream.name));
     }
@@ -44,10 +54,9 @@ pub(super) fn check(top: &Cursor<'_>, file: &File) -> Result<(), Problem> {
             let to = at(top, upstream, "to");
             let to = to.items().nth(i).unwrap_or(to.clone());
             let message = format!("{target} is the listener of {owner}: requests would loop");
-            return Err(to.problem(message).help("write the address of the server itself"));
+            problems.add(to.problem(message).help("write the address of the server itself"));
         }
     }
-    Ok(())
 }
 
 /// A field of an upstream, or the upstream if it does not have that field.

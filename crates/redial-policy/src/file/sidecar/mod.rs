@@ -53,7 +53,7 @@ pub(super) fn recognises(node: &Node, only_known: bool) -> bool {
 
 /// What concerns the whole process of the sidecar: the table `[proxy]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
+pub struct ProxySettings {
     /// Where metrics, health and state are served: loopback or a Unix socket; `None` for nowhere.
     pub admin: Option<Address>,
     /// The number of threads.
@@ -70,7 +70,7 @@ pub struct Proxy {
     pub log: AccessLog,
 }
 
-impl Default for Proxy {
+impl Default for ProxySettings {
     fn default() -> Self {
         Self {
             admin: Some(Address::loopback(9900)),
@@ -108,7 +108,7 @@ pub struct Upstream {
     /// The policy of requests that match no route, by its name in the file; `None` for the preset `standard`.
     pub policy: Option<String>,
     /// What happens to requests without an idempotency key.
-    pub keys: Keys,
+    pub keys: MissingKeys,
     /// The most bytes of a request body that are kept for another attempt.
     pub buffer: u64,
     /// The `Host` that the upstream receives.
@@ -118,11 +118,11 @@ pub struct Upstream {
     /// Whether responses carry the number of attempts.
     pub attempts_header: bool,
     /// The limit on requests in progress.
-    pub shed: Option<Shed>,
+    pub shed: Option<ShedLimits>,
     /// Replays the stored response to a request whose idempotency key is known.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<IdempotencyRules>,
     /// The active check of each endpoint.
-    pub health: Option<Health>,
+    pub health: Option<HealthCheck>,
     /// The guards of each endpoint, as a policy with one attempt. `None` for the default, which depends on the number of
     /// endpoints ([`Upstream::endpoint_policy`]).
     pub endpoint: Option<Policy>,
@@ -155,7 +155,7 @@ impl Upstream {
             to,
             listen: None,
             policy: None,
-            keys: Keys::default(),
+            keys: MissingKeys::default(),
             buffer: Self::BUFFER,
             host: HostHeader::default(),
             trust: true,
@@ -193,7 +193,7 @@ fn guards_only(draft: redial_core::Draft) -> Policy {
 
 /// What happens to requests that need an idempotency key and have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keys {
+pub enum MissingKeys {
     /// They are sent as they are.
     #[default]
     Leave,
@@ -213,7 +213,7 @@ pub enum HostHeader {
 
 /// A limit on requests in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shed {
+pub struct ShedLimits {
     /// The most requests in progress.
     pub limit: u32,
     /// The most requests that wait; as many as `limit` by default.
@@ -222,19 +222,43 @@ pub struct Shed {
 
 /// Idempotency keys of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencyRules {
     /// Where keys and responses are stored.
     pub store: KeyStore,
+    /// Whose keys they are.
+    pub scope: KeyScope,
     /// The methods whose keys are read, in upper case; POST and PATCH by default.
     pub methods: Vec<String>,
     /// How long a response is stored.
     pub ttl: Duration,
 }
 
-impl Idempotency {
+impl IdempotencyRules {
     fn new(store: KeyStore) -> Self {
         let methods = ["POST", "PATCH"].map(str::to_owned).to_vec();
-        Self { store, methods, ttl: Duration::from_secs(24 * 3600) }
+        Self { store, scope: KeyScope::default(), methods, ttl: Duration::from_secs(24 * 3600) }
+    }
+}
+
+/// What distinguishes callers. The names in a verified client certificate always do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeyScope {
+    /// A key with other credentials, in headers, is refused.
+    #[default]
+    Credentials,
+    /// Each client certificate has its own keys. Credentials in headers are not compared.
+    Certificate,
+    /// Each value of this header has its own keys; its name is in lower case.
+    Header(String),
+}
+
+impl fmt::Display for KeyScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Credentials => "credentials",
+            Self::Certificate => "certificate",
+            Self::Header(name) => name,
+        })
     }
 }
 
@@ -264,7 +288,7 @@ impl fmt::Display for KeyStore {
 
 /// An active check of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct HealthCheck {
     /// The path of a GET request that a healthy endpoint answers with a 2xx.
     pub path: String,
     /// The time between two checks.
@@ -273,7 +297,7 @@ pub struct Health {
     pub timeout: Duration,
 }
 
-impl Health {
+impl HealthCheck {
     const EVERY: Duration = Duration::from_secs(5);
 
     fn new(path: &str, every: Duration) -> Self {

@@ -1,18 +1,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use redial_core::{DurationText, Policy, nanos};
+use redial_core::{Policy, Span};
 
 use super::size::size_text;
 use super::{
-    Address, ClientTls, Health, Idempotency, Identity, KeyStore, Proxy, ServerTls, Shed, Upstream,
-    words,
+    Address, ClientTls, HealthCheck, IdempotencyRules, Identity, KeyStore, ProxySettings,
+    ServerTls, ShedLimits, Upstream, words,
 };
 use crate::file::print::{policy, table};
 use crate::tree::{Table, Value};
 
-pub(in crate::file) fn proxy(proxy: &Proxy) -> Table {
-    let default = Proxy::default();
+pub(in crate::file) fn proxy(proxy: &ProxySettings) -> Table {
+    let default = ProxySettings::default();
     let admin = || proxy.admin.as_ref().map_or(Value::from("none"), text);
     table([
         (proxy.admin != default.admin).then(|| ("admin", admin())),
@@ -50,28 +50,29 @@ pub(in crate::file) fn upstream(upstream: &Upstream) -> Table {
     ])
 }
 
-fn shed(shed: &Shed) -> Table {
+fn shed(shed: &ShedLimits) -> Table {
     let queue = (shed.queue != shed.limit).then(|| ("queue", shed.queue.into()));
     table([Some(("limit", shed.limit.into())), queue])
 }
 
-fn idempotency(idempotency: &Idempotency) -> Table {
-    let Idempotency { store, methods, ttl } = idempotency;
-    let default = Idempotency::new(KeyStore::Memory);
+fn idempotency(idempotency: &IdempotencyRules) -> Table {
+    let IdempotencyRules { store, scope, methods, ttl } = idempotency;
+    let default = IdempotencyRules::new(KeyStore::Memory);
     let methods = (*methods != default.methods)
         .then(|| Value::list(methods.iter().map(|method| method.as_str().into())));
     table([
         Some(("store", text(store))),
+        (*scope != default.scope).then(|| ("scope", text(scope))),
         methods.map(|methods| ("methods", methods)),
         (*ttl != default.ttl).then(|| ("ttl", duration(*ttl))),
     ])
 }
 
-fn health(health: &Health) -> Table {
-    let default = Health::new(&health.path, health.every);
+fn health(health: &HealthCheck) -> Table {
+    let default = HealthCheck::new(&health.path, health.every);
     table([
         Some(("path", health.path.as_str().into())),
-        (health.every != Health::EVERY).then(|| ("every", duration(health.every))),
+        (health.every != HealthCheck::EVERY).then(|| ("every", duration(health.every))),
         (health.timeout != default.timeout).then(|| ("timeout", duration(health.timeout))),
     ])
 }
@@ -113,7 +114,7 @@ fn path(path: &Path) -> Value {
 }
 
 fn duration(duration: Duration) -> Value {
-    DurationText(nanos(duration)).to_string().into()
+    text(&Span::from(duration))
 }
 
 fn count(count: usize) -> Value {

@@ -4,7 +4,7 @@ use crate::tree::Cursor;
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// The most bytes of a size.
-const MOST: u64 = 1 << 40;
+const MAX_BYTES: u64 = 1 << 40;
 
 /// Reads a number of bytes such as `64KiB`.
 pub(super) fn size(here: &Cursor<'_>) -> Result<u64, Problem> {
@@ -28,7 +28,9 @@ pub(super) fn size(here: &Cursor<'_>) -> Result<u64, Problem> {
         return Err(must_be());
     }
     let number = digits.parse().ok().and_then(|number: u64| number.checked_mul(*bytes));
-    number.filter(|bytes| *bytes <= MOST).ok_or_else(|| here.must_be("at most 1024GiB"))
+    number
+        .filter(|bytes| *bytes <= MAX_BYTES)
+        .ok_or_else(|| here.must_be(format_args!("at most {}", size_text(MAX_BYTES))))
 }
 
 /// The shortest text of a size.

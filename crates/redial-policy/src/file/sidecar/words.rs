@@ -1,13 +1,14 @@
 //! The words of choices, once for reading and printing.
 
-use super::{AccessLog, HostHeader, Keys};
+use super::{AccessLog, HostHeader, MissingKeys};
 use crate::source::Problem;
 use crate::suggest::did_you_mean;
 use crate::tree::{Cursor, Value};
 
 pub(super) const LOG: [(&str, AccessLog); 3] =
     [("text", AccessLog::Text), ("json", AccessLog::Json), ("none", AccessLog::None)];
-pub(super) const KEYS: [(&str, Keys); 2] = [("leave", Keys::Leave), ("make", Keys::Make)];
+pub(super) const KEYS: [(&str, MissingKeys); 2] =
+    [("leave", MissingKeys::Leave), ("make", MissingKeys::Make)];
 pub(super) const HOST: [(&str, HostHeader); 2] =
     [("upstream", HostHeader::Upstream), ("keep", HostHeader::Keep)];
 

@@ -1,27 +1,25 @@
 //! The standard hedging handler has hedges instead of retries: when an attempt is slow, and also when it fails, the next one
 //! is sent.
 
-use std::time::Duration;
-
 use redial_core::schedule::HedgeRule;
-use redial_core::{Draft, Nanos, Policy, SECOND};
+use redial_core::{Draft, Policy, Span};
 
 use super::super::export::hedges_instead;
 use super::super::import::{HEDGE_AFTER_FAILURE, Import};
+use super::super::time::SHORTEST_DURATION;
 use super::super::usual_failures;
-use super::get;
-use super::read::{DAY, span, time_span, unknown};
-use super::write::{as_span, ticks};
-use crate::found::Note;
-use crate::source::Problem;
+use super::read::{span, time_span, unknown};
+use super::write::{as_time_span, ticks};
+use super::{DAY, get};
+use crate::format::Note;
 use crate::tree::{Cursor, Value};
 
-pub(super) fn read(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+pub(super) fn read(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Draft {
     unknown(hedging, &["MaxHedgedAttempts", "Delay", "Name"], import);
     import.places.put("hedge", import.place(hedging));
     let most = match get(hedging, "MaxHedgedAttempts") {
         Some(here) => {
-            let most = here.count(1..=10)?;
+            let most = import.problems.or(1, here.count(1..=10));
             import.kept(&here, "attempts", format!("attempts = {}: it counts hedges", most + 1));
             most
         }
@@ -34,35 +32,40 @@ pub(super) fn read(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draf
     let draft = Draft::bare(most + 1).retry_on(usual_failures());
     import.notes.push(Note::approximated(hedging.path(), HEDGE_AFTER_FAILURE));
     let delay = match get(hedging, "Delay") {
-        Some(here) if here.scalar()?.trim().strip_prefix('-').and_then(time_span).is_some() => {
+        Some(here) if is_negative(&here) => {
             import.dropped(
                 &here,
                 "a negative delay: an attempt follows only a failure, as a retry here",
             );
-            return Ok(draft);
+            return draft;
         }
         Some(here) => {
-            let delay = span(&here, 0..=DAY)?;
-            if delay == 0 {
+            let delay = import.problems.or(Span::from_secs(2), span(&here, Span::ZERO..=DAY));
+            if delay.is_zero() {
                 let text = "hedge.after = 1ns: all attempts are sent at once";
                 import.approximated(&here, "hedge.after", text);
             } else {
                 import.kept(&here, "hedge.after", "hedge.after");
             }
-            delay.max(1)
+            delay.max(SHORTEST_DURATION)
         }
         None => {
             import.notes.push(Note::kept("Hedging:Delay", "hedge.after = 2s, the default"));
-            2 * SECOND
+            Span::from_secs(2)
         }
     };
-    Ok(draft.hedge(HedgeRule::after(Duration::from_nanos(delay)).at_most(most)))
+    draft.hedge(HedgeRule::after(delay.into()).at_most(most))
 }
 
-pub(super) fn write(policy: &Policy, delay: Nanos, notes: &mut Vec<Note>) -> Value {
+fn is_negative(delay: &Cursor<'_>) -> bool {
+    let text = delay.scalar().unwrap_or_default();
+    text.trim().strip_prefix('-').and_then(time_span).is_some()
+}
+
+pub(super) fn write(policy: &Policy, delay: Span, notes: &mut Vec<Note>) -> Value {
     let most = policy.worst_case().in_flight - 1;
     notes.push(hedges_instead("Hedging"));
     let text = format!("MaxHedgedAttempts = {most}: the hedges that may be in flight together");
     notes.push(Note::approximated("attempts", text));
-    Value::table([("MaxHedgedAttempts", most.into()), ("Delay", as_span(ticks(delay)).into())])
+    Value::table([("MaxHedgedAttempts", most.into()), ("Delay", as_time_span(ticks(delay)).into())])
 }

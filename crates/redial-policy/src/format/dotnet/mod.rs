@@ -7,7 +7,7 @@ mod write;
 
 use std::time::Duration;
 
-use redial_core::Nanos;
+use redial_core::Span;
 use redial_core::admit::BreakerRule;
 
 use super::system::{Advice, System, Words};
@@ -18,7 +18,7 @@ pub(super) static SYSTEM: System = System {
     title: "appsettings.json",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", "Retry.MaxRetryAttempts"),
@@ -44,23 +44,31 @@ pub(super) static SYSTEM: System = System {
         "BreakDuration",
         "MaxHedgedAttempts",
     ],
-    duration: |_, nanos| write::as_span(nanos),
+    // Only sections of the handler are read, and their reader knows every field.
+    is_own: |_| false,
+    duration: |_, span| write::as_time_span(span),
     counts_retries: true,
     advice: Advice {
         add_jitter: Some("set `Retry.UseJitter` to true"),
         full_jitter: Some("set `Retry.BackoffType` to Exponential"),
         refuses_short_breaker_window: true,
         names_requests: false,
+        one_attempt: Some("remove the retry strategy (`MaxRetryAttempts` is at least 1)"),
+        default_timeouts: Some((Span::from_secs(10), Span::from_secs(30))),
+        exempt: "call `options.Retry.DisableForUnsafeHttpMethods()`",
+        queue: Some("RateLimiter.DefaultRateLimiterOptions.QueueLimit"),
         ..Advice::NONE
     },
 };
 
+/// A day, the longest time that the handler accepts.
+const DAY: Span = Span::from_secs(24 * 3600);
 /// The unit of a `TimeSpan`.
-const TICK: Nanos = 100;
+const DOTNET_TICK: Span = Span::from_nanos(100);
 
 /// Polly's exponential jitter grows by less than 2 and starts above the delay. Full jitter below 11/8 of the delay,
 /// growing by 1.75, is close in range and mean.
-const ABOVE_DELAY: (Nanos, Nanos) = (11, 8);
+const ABOVE_DELAY: (u64, u64) = (11, 8);
 const GROWTH: f64 = 1.75;
 /// The relative jitter of constant and linear waits.
 const AROUND: f64 = 0.25;

@@ -1,18 +1,17 @@
 use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
-use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
+use redial_core::{Policy, Span, TimeLimit};
 
 use super::super::export::{dropped, hedge_delay, safety};
 use super::super::{Written, policies};
-use super::{ABOVE_DELAY, AROUND, TICK, hedging};
+use super::{ABOVE_DELAY, AROUND, DAY, DOTNET_TICK, hedging};
 use crate::file::{File, Named, Queue};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::{Truncated, Value};
 
-const MINUTE: Nanos = 60 * SECOND;
-const HOUR: Nanos = 60 * MINUTE;
-const DAY: Nanos = 24 * HOUR;
+const MINUTE: Span = Span::from_secs(60);
+const HOUR: Span = Span::from_secs(3600);
 /// Stands for no limit.
 const NO_LIMIT: u32 = 1_000_000;
 
@@ -35,9 +34,9 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
         return Err(Problem::whole(message).help("set attempts to 2 or more"));
     }
     let mut notes = Vec::new();
-    let total = timeout("deadline", policy.deadline_nanos(), DAY, &mut notes);
+    let total = timeout("deadline", policy.deadline_limit(), DAY, &mut notes);
     // The breaker's window is at most a day, and at least two attempt timeouts.
-    let attempt = policy.attempt_timeout_nanos().min(total);
+    let attempt = policy.attempt_timeout_limit().min(total.into());
     let attempt = if policy.attempt_timeout().is_none() {
         let text = "AttemptTimeout is required: the total timeout, or half a day";
         notes.push(Note::approximated("attempt_timeout", text));
@@ -88,10 +87,10 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
     Ok((section, notes))
 }
 
-fn timeout(field: &str, value: Nanos, most: Nanos, notes: &mut Vec<Note>) -> Nanos {
-    let nearest = ticks(value.clamp(SECOND / 100, most));
-    let text = format!("{}, the nearest valid timeout", DurationText(nearest));
-    notes.push(if nearest == value {
+fn timeout(field: &str, limit: TimeLimit, most: Span, notes: &mut Vec<Note>) -> Span {
+    let nearest = ticks(limit.cap(most).max(Span::from_millis(10)));
+    let text = format!("{nearest}, the nearest valid timeout");
+    notes.push(if TimeLimit::from(nearest) == limit {
         Note::kept(field, "Timeout")
     } else {
         Note::approximated(field, text)
@@ -135,9 +134,10 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
 }
 
 /// The delay, and whether the waits are exactly those of the policy.
-fn delay(backoff: &Backoff, exponential: bool) -> (Nanos, bool) {
-    let whole =
-        backoff.base.is_multiple_of(TICK) && backoff.cap.is_multiple_of(TICK) && backoff.cap <= DAY;
+fn delay(backoff: &Backoff, exponential: bool) -> (Span, bool) {
+    let whole = backoff.base.is_multiple_of(DOTNET_TICK)
+        && backoff.cap.is_multiple_of(DOTNET_TICK)
+        && backoff.cap <= DAY;
     match backoff.jitter {
         Jitter::None => {
             let doubles = matches!(backoff.growth, Growth::Exponential(2.0));
@@ -145,33 +145,32 @@ fn delay(backoff: &Backoff, exponential: bool) -> (Nanos, bool) {
         }
         _ if exponential => {
             let (over, under) = ABOVE_DELAY;
-            let delay = u128::from(backoff.base) * u128::from(under) / u128::from(over);
-            (ticks(u64::try_from(delay).unwrap_or(DAY)), false)
+            (ticks(backoff.base * under / over), false)
         }
         jitter => (ticks(backoff.base), whole && jitter == Jitter::Around(AROUND) && backoff.clip),
     }
 }
 
-fn breaker(rule: Option<&BreakerRule>, attempt: Nanos, notes: &mut Vec<Note>) -> Value {
+fn breaker(rule: Option<&BreakerRule>, attempt: Span, notes: &mut Vec<Note>) -> Value {
     let Some(rule) = rule else {
         notes.push(Note::approximated(
             "breaker",
             "CircuitBreaker is required: FailureRatio = 1 and MinimumThroughput = 1000000",
         ));
         let fields = [("FailureRatio", 1.0.into()), ("MinimumThroughput", NO_LIMIT.into())];
-        let sampling = ("SamplingDuration", span(attempt.saturating_mul(2).max(30 * SECOND)));
+        let sampling = ("SamplingDuration", span((attempt * 2).max(Span::from_secs(30))));
         return Value::table(fields.into_iter().chain([sampling]));
     };
     let window = match rule.lookback {
         Lookback::Time(window) => window,
-        Lookback::Calls(_) => 30 * SECOND,
+        Lookback::Calls(_) => Span::from_secs(30),
     };
-    let sampling = ticks(window.clamp(SECOND / 2, DAY).max(attempt.saturating_mul(2)));
-    let (calls, open) = (calls(rule), ticks(rule.open.clamp(SECOND / 2, DAY)));
+    let sampling = ticks(window.clamp(Span::from_millis(500), DAY).max(attempt * 2));
+    let (calls, open) = (calls(rule), ticks(rule.open.clamp(Span::from_millis(500), DAY)));
     let same = rule.lookback == Lookback::Time(sampling)
         && (rule.open, rule.open_spread, rule.probes) == (open, 0.0, 1)
         && rule.minimum_calls == Some(calls)
-        && rule.slow_after == NEVER;
+        && rule.slow_after.is_none();
     notes.push(if same {
         Note::kept("breaker", "CircuitBreaker")
     } else {
@@ -197,20 +196,20 @@ fn calls(rule: &BreakerRule) -> u32 {
 }
 
 /// Rounded to ticks, and at least one.
-pub(super) fn ticks(nanos: Nanos) -> Nanos {
-    (nanos.saturating_add(TICK / 2) / TICK).max(1) * TICK
+pub(super) fn ticks(span: Span) -> Span {
+    ((span + DOTNET_TICK / 2) / DOTNET_TICK).max(1) * DOTNET_TICK
 }
 
-fn span(nanos: Nanos) -> Value {
-    as_span(nanos).into()
+fn span(span: Span) -> Value {
+    as_time_span(span).into()
 }
 
 /// `[d.]hh:mm:ss[.fffffff]`
-pub(super) fn as_span(nanos: Nanos) -> String {
-    let (days, rest) = (nanos / DAY, nanos % DAY);
-    let (hours, minutes, seconds) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE / SECOND);
+pub(super) fn as_time_span(span: Span) -> String {
+    let (days, rest) = (span / DAY, span % DAY);
+    let (hours, minutes, seconds) = (rest / HOUR, rest % HOUR / MINUTE, (rest % MINUTE).as_secs());
     let days = if days > 0 { format!("{days}.") } else { String::new() };
-    let fraction = match rest % SECOND / TICK {
+    let fraction = match rest % Span::SECOND / DOTNET_TICK {
         0 => String::new(),
         ticks => format!(".{ticks:07}"),
     };

@@ -1,13 +1,12 @@
 //! The bounds on retries in flight, in Envoy and in Istio, which configures Envoy with the same numbers.
 
-use std::time::Duration;
-
 use redial_core::admit::budget::{Budget, InflightBudget};
-use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_core::{Draft, Policy, Rate, Span};
 
 use super::super::import::Import;
+use super::super::time;
 use crate::file::Queue;
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Cursor;
 
@@ -26,8 +25,7 @@ const COUNTS_WAITING: &str =
 pub(in crate::format) struct Limits<'a> {
     pub(in crate::format) import: Import<'a>,
     pub(in crate::format) retries: Retries,
-    /// [`NEVER`] if there is none.
-    pub(in crate::format) connect_timeout: Nanos,
+    pub(in crate::format) connect_timeout: Option<Span>,
     pub(in crate::format) concurrency: Option<u32>,
     pub(in crate::format) queue: Option<Queue>,
 }
@@ -44,12 +42,12 @@ impl Limits<'_> {
             Some(most) => draft.concurrency(most),
             None => draft,
         };
+        let Some(timeout) = self.connect_timeout else { return draft };
         // A connect timeout that is not below the attempt timeout has no effect.
-        let timeout = Duration::from_nanos(self.connect_timeout);
-        let longer = draft.clone().connect_timeout(timeout + Duration::from_nanos(1)).build();
+        let longer =
+            draft.clone().connect_timeout((timeout + time::SHORTEST_DURATION).into()).build();
         let too_long = longer.is_err_and(|invalid| invalid.field() == "connect_timeout");
-        let none = self.connect_timeout == NEVER || too_long;
-        if none { draft } else { draft.connect_timeout(timeout) }
+        if too_long { draft } else { draft.connect_timeout(timeout.into()) }
     }
 }
 
@@ -123,7 +121,7 @@ impl Retries {
                 let what = format!(
                     "{}% of the requests in flight instead of the requests of the last {}; a floor of {} becomes {least} in flight",
                     percent(budget.ratio),
-                    redial_core::DurationText(budget.ttl),
+                    budget.ttl,
                     budget.floor,
                 );
                 notes.push(Note::approximated("budget.window", what));
@@ -147,12 +145,9 @@ pub(in crate::format) fn percent(ratio: f64) -> f64 {
 /// The retries in flight at this rate, if each takes the whole attempt timeout. Without an attempt timeout it is at most
 /// Envoy's default of 3: with the deadline of the call instead, a fast server could see hundreds of times the rate.
 fn in_flight(floor: Rate, policy: &Policy) -> u32 {
-    let longest = policy.attempt_timeout_nanos();
-    if longest == NEVER {
-        return floor.count.min(3);
-    }
-    let product = u128::from(floor.count) * u128::from(longest);
-    let in_flight = product.div_ceil(u128::from(floor.per.max(1)));
+    let Some(longest) = policy.attempt_timeout_limit().span() else { return floor.count.min(3) };
+    let product = u128::from(floor.count) * u128::from(longest.as_nanos());
+    let in_flight = product.div_ceil(u128::from(floor.per.as_nanos().max(1)));
     u32::try_from(in_flight).unwrap_or(HUGE).min(HUGE - 1)
 }
 

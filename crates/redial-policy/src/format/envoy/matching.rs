@@ -3,7 +3,7 @@
 use super::super::import::Import;
 use super::{KEY_HEADER, field};
 use crate::file::Route;
-use crate::found::Note;
+use crate::format::Note;
 use crate::tree::{Cursor, Value};
 
 /// The routes of a match, one for each host; none, if it matches all requests.

@@ -1,15 +1,16 @@
 //! In Envoy a route, or the virtual host for all of its routes, sets how often a request is retried, and the cluster that
 //! the route leads to bounds the retries in flight. Only together do they make a policy.
 
+mod level;
 pub(super) mod limits;
 mod matching;
 mod read;
 pub(super) mod retry_on;
 mod write;
 
+use redial_core::Span;
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::schedule::{HintRule, TooLong};
-use redial_core::{Nanos, SECOND};
 
 use super::system::{Advice, System, Words};
 use super::time;
@@ -20,7 +21,7 @@ pub(super) static SYSTEM: System = System {
     title: "Envoy",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", RETRIES),
@@ -52,7 +53,8 @@ pub(super) static SYSTEM: System = System {
         "hedge_policy",
         "timeout",
     ],
-    duration: |_, nanos| time::as_seconds(nanos),
+    is_own: |path| path.iter().any(|key| OWN_TABLES.contains(key)),
+    duration: |_, span| time::as_seconds(span),
     counts_retries: true,
     advice: Advice {
         honour_hints: Some(
@@ -64,20 +66,36 @@ pub(super) static SYSTEM: System = System {
         honoured: || Some(honoured(HINT_CAP)),
         added_budget: || Some(Budget::Inflight(InflightBudget::new(0.1, 3))),
         client_errors: retry_on::client_errors,
+        only: retry_on::BEFORE_PROCESSING,
+        queue: Some("circuit_breakers.thresholds[].max_pending_requests"),
         ..Advice::NONE
     },
 };
 
 /// The default `max_interval` of hints.
-const HINT_CAP: Nanos = 300 * SECOND;
+const HINT_CAP: Span = Span::from_secs(300);
 
 /// Hints up to this length. Envoy ignores longer ones.
-fn honoured(cap: Nanos) -> HintRule {
+fn honoured(cap: Span) -> HintRule {
     HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }
 }
 
 /// The header that carries an idempotency key.
 const KEY_HEADER: &str = "idempotency-key";
+
+/// The tables of routes and clusters, and what carries them: retries are in no other part of a config.
+const OWN_TABLES: [&str; 10] = [
+    "virtual_hosts",
+    "virtualHosts",
+    "routes",
+    "clusters",
+    "resources",
+    "configPatches",
+    "retry_policy",
+    "retryPolicy",
+    "circuit_breakers",
+    "circuitBreakers",
+];
 
 /// Fields that only Envoy's retry policy has. gRPC's `retryPolicy` has the same name in protobuf's JSON.
 const OWN_FIELDS: [&str; 5] =

@@ -4,8 +4,8 @@ use redial_core::decide::{Class, RetryOn};
 
 use super::super::import::Import;
 use super::super::system::Advice;
-use crate::found::Note;
-use crate::rules::reading::{REFUSED_AT_START, UNKNOWN_RETRY_ON};
+use crate::finding::reading::{REFUSED_AT_START, UNKNOWN_RETRY_ON};
+use crate::format::Note;
 use crate::source::Problem;
 use crate::suggest::did_you_mean;
 use crate::tree::Cursor;
@@ -115,6 +115,15 @@ const WORDS: [Word; 16] = [
     word(GRPC[4].0, &[], &[GRPC[4].1], IN_HEADERS),
 ];
 
+/// What to retry instead of failures with an unknown outcome.
+pub(in crate::format) const BEFORE_PROCESSING: &str =
+    "retry only failures before processing: connect-failure, refused-stream";
+
+/// What `5xx` means.
+pub(in crate::format) fn any_5xx() -> RetryOn {
+    WORDS[0].classes.iter().fold(RetryOn::nothing(), |on, class| on.class(*class))
+}
+
 /// More than all tokens and statuses together.
 pub(in crate::format) const MOST_TOKENS: usize = 1000;
 
@@ -125,6 +134,8 @@ pub(in crate::format) enum Dialect {
     Envoy,
     /// Rejects unknown conditions; statuses are conditions.
     Istio,
+    /// Conditions and statuses are items of lists, and others are rejected.
+    List,
 }
 
 /// The meaning of a list of tokens; `listed` are Envoy's statuses.
@@ -133,11 +144,11 @@ pub(in crate::format) fn read(
     listed: Option<&Cursor<'_>>,
     dialect: Dialect,
     import: &mut Import<'_>,
-) -> Result<RetryOn, Problem> {
+) -> RetryOn {
     let mut retry_on = RetryOn::nothing();
     let (mut kept, mut lists) = (Vec::new(), false);
     import.places.put("retry_on", import.place(here));
-    let text = here.scalar()?;
+    let Some(text) = import.problems.ok(here.scalar()) else { return retry_on };
     if dialect == Dialect::Istio {
         refuse_spaces(here, &text, import);
     }
@@ -145,38 +156,90 @@ pub(in crate::format) fn read(
     for token in tokens.take(MOST_TOKENS) {
         let code = token.parse().ok().filter(|code| dialect == Dialect::Istio && is_named(*code));
         if let Some(code) = code {
-            retry_on = retry_on.code(failure(here, code)?);
+            retry_on = retry_on.code(import.problems.or(code, failure(here, code)));
             kept.push(token);
             continue;
         }
-        let Some(word) = WORDS.iter().find(|word| word.token == token) else {
-            unknown(here, token, dialect, import);
-            continue;
-        };
-        retry_on = word.classes.iter().fold(retry_on, |all, class| all.class(*class));
-        retry_on = word.codes.iter().fold(retry_on, |all, code| all.code(*code));
-        lists |= token == LISTED;
-        match word.fidelity {
-            Fidelity::Exact => kept.push(token),
-            Fidelity::Approximate(what) => {
-                import.notes.push(Note::approximated(here.path(), format!("`{token}`: {what}")));
+        match condition(token, retry_on.clone(), here, import) {
+            Some((more, is_exact)) => {
+                retry_on = more;
+                lists |= token == LISTED;
+                kept.extend(is_exact.then_some(token));
             }
-            Fidelity::Unsupported(why) => import.dropped(here, format!("`{token}`: {why}")),
+            None => unknown(here, token, dialect, import),
         }
     }
     if !kept.is_empty() {
         import.notes.push(Note::kept(here.path(), format!("retry_on: {}", kept.join(", "))));
     }
-    let Some(listed) = listed else { return Ok(retry_on) };
+    let Some(listed) = listed else { return retry_on };
     if lists {
-        for code in listed.list()? {
-            retry_on = retry_on.code(failure(&code, code.count(100..=599)? as u16)?);
+        import.problems.ok(listed.list());
+        for code in listed.items() {
+            let status = code.count(100..=599).and_then(|status| failure(&code, status as u16));
+            retry_on = retry_on.code(import.problems.or(503, status));
         }
         import.notes.push(Note::kept(listed.path(), "codes in retry_on"));
     } else {
         import.dropped(listed, format!("Envoy ignores it without `{LISTED}` in retry_on"));
     }
-    Ok(retry_on)
+    retry_on
+}
+
+/// Adds what a condition means, and whether it means exactly that; `None`, if it is unknown.
+fn condition(
+    token: &str,
+    on: RetryOn,
+    here: &Cursor<'_>,
+    import: &mut Import<'_>,
+) -> Option<(RetryOn, bool)> {
+    let word = WORDS.iter().find(|word| word.token == token)?;
+    let on = word.classes.iter().fold(on, |all, class| all.class(*class));
+    let on = word.codes.iter().fold(on, |all, code| all.code(*code));
+    match word.fidelity {
+        Fidelity::Exact => return Some((on, true)),
+        Fidelity::Approximate(what) => {
+            import.notes.push(Note::approximated(here.path(), format!("`{token}`: {what}")));
+        }
+        Fidelity::Unsupported(why) => import.dropped(here, format!("`{token}`: {why}")),
+    }
+    Some((on, false))
+}
+
+/// The meaning of conditions and statuses in lists of their own, as systems that configure Envoy have them.
+pub(in crate::format) fn read_lists(
+    conditions: Option<&Cursor<'_>>,
+    statuses: Option<&Cursor<'_>>,
+    needs_word: bool,
+    import: &mut Import<'_>,
+) -> RetryOn {
+    let (mut on, mut lists) = (RetryOn::nothing(), !needs_word);
+    if let Some(conditions) = conditions {
+        import.kept(conditions, "retry_on", "conditions in retry_on");
+        import.problems.ok(conditions.list());
+        for here in conditions.items().take(MOST_TOKENS) {
+            let Some(token) = import.problems.ok(here.scalar()) else { continue };
+            lists |= token == LISTED;
+            match condition(&token, on.clone(), &here, import) {
+                Some((more, _)) => on = more,
+                None => unknown(&here, &token, Dialect::List, import),
+            }
+        }
+    }
+    let Some(statuses) = statuses else { return on };
+    if !lists {
+        import.dropped(statuses, format!("Envoy ignores it without `{LISTED}`"));
+        return on;
+    }
+    if conditions.is_none() {
+        import.places.put("retry_on", import.place(statuses));
+    }
+    import.notes.push(Note::kept(statuses.path(), "codes in retry_on"));
+    import.problems.ok(statuses.list());
+    statuses.items().take(MOST_TOKENS).fold(on, |on, code| {
+        let status = code.count(100..=599).and_then(|status| failure(&code, status as u16));
+        on.code(import.problems.or(503, status))
+    })
 }
 
 /// A status that can be a failure. A policy never repeats a success, so that it would be lost silently.
@@ -211,6 +274,7 @@ fn unknown(here: &Cursor<'_>, token: &str, dialect: Dialect, import: &mut Import
     let effect = match dialect {
         Dialect::Envoy => "is ignored",
         Dialect::Istio => "makes Istio reject the object",
+        Dialect::List => "is rejected",
     };
     let message = format!("{}: unknown condition `{shown}` {effect}", here.path());
     let known = WORDS.iter().map(|word| word.token);

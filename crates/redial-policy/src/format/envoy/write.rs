@@ -1,14 +1,14 @@
 use std::collections::HashMap;
 
+use redial_core::Policy;
 use redial_core::schedule::{HintRule, TooLong};
-use redial_core::{DurationText, Policy};
 
 use super::super::{Written, export, time};
 use super::limits::{Retries, percent};
 use super::matching::{self, IDEMPOTENT_METHODS, SAFE_METHODS};
 use super::{RETRIES, retry_on};
 use crate::file::{File, Named, Route};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
@@ -122,7 +122,7 @@ fn address(port: u32) -> Value {
 
 fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     let policy = &named.policy;
-    let deadline = export::limit("deadline", policy.deadline_nanos(), notes);
+    let deadline = export::limit("deadline", policy.deadline_limit(), notes);
     if deadline.is_none() {
         notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
@@ -136,7 +136,7 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     }
     Value::table([
         ("cluster", Value::from(named.name.as_str())),
-        ("timeout", Value::from(time::as_seconds(deadline.unwrap_or(0)))),
+        ("timeout", Value::from(time::as_seconds(deadline.unwrap_or_default()))),
         ("retry_policy", retry_policy(policy, notes)),
     ])
 }
@@ -154,7 +154,7 @@ fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
         let codes = conditions.codes.iter().map(|code| Value::from(u32::from(*code)));
         fields.push(("retriable_status_codes", Value::list(codes)));
     }
-    let timeout = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
+    let timeout = export::limit("attempt_timeout", policy.attempt_timeout_limit(), notes);
     if let Some(timeout) = timeout {
         fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
     }
@@ -175,7 +175,7 @@ fn hint(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
         return None;
     };
     let cap = time::whole_ms(*cap);
-    let mut text = format!("Retry-After in seconds, up to {}", DurationText(cap));
+    let mut text = format!("Retry-After in seconds, up to {cap}");
     text.push_str(match too_long {
         TooLong::Stop => "; a longer one is ignored, and does not end the call",
         TooLong::Clip => "; a longer one is ignored, not clipped",

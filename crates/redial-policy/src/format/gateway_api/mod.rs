@@ -19,7 +19,7 @@ pub(super) static SYSTEM: System = System {
     title: "the Gateway API",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", "retry.attempts"),
@@ -41,7 +41,8 @@ pub(super) static SYSTEM: System = System {
         "interval",
         "minRetryRate",
     ],
-    duration: |_, nanos| time::as_parts(nanos),
+    is_own: kube::in_spec,
+    duration: |_, span| time::as_parts(span),
     counts_retries: true,
     advice: Advice {
         added_budget: || Some(Budget::Window(WindowBudget::ratio(0.1).floor(Rate::per_second(10)))),

@@ -2,29 +2,27 @@ use std::collections::HashMap;
 
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::RetryOn;
-use redial_core::schedule::Backoff;
-use redial_core::{Draft, MS, NEVER, Rate};
+use redial_core::{Draft, Rate, Span, TimeLimit};
 
 use super::super::Format;
 use super::super::envoy::retry_on::{TRANSPORT, TRANSPORT_NOTE};
 use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
-use super::super::time::{self, Timeouts, std};
+use super::super::time::{self, Timeouts};
 use super::{COUNTS_REQUESTS, GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
-use crate::found::Note;
-use crate::inputs::{Document, Reading};
-use crate::source::Problem;
-use crate::tree::Cursor;
+use crate::format::{ConfigReading, Note};
+use crate::source::Problems;
+use crate::tree::{Cursor, Document};
 
-pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+pub(super) fn read(documents: &[Document], reading: &mut ConfigReading) {
     let mut budgets = HashMap::new();
     for object in kube::objects(documents, POLICY_GROUP, POLICY) {
-        let budget = budget(&object);
-        if let Err(problem) = &budget {
-            reading.problems.push((object.document.source, problem.clone()));
-        }
-        let Ok(Some(budget)) = budget else { continue };
+        let problems = Problems::default();
+        let budget = budget(&object, &problems);
+        let is_valid = problems.is_empty();
+        reading.add(object.document.source, problems);
+        let Some(budget) = budget.filter(|_| is_valid) else { continue };
         let targets = object.top.at(&["spec", "targetRefs"]);
         for target in targets.iter().flat_map(Cursor::items) {
             if let Some(name) = target.get("name").and_then(|name| name.node.text()) {
@@ -36,9 +34,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
         let rules = object.top.at(&["spec", "rules"]);
         for rule in rules.iter().flat_map(Cursor::items) {
             let Some(retry) = rule.get("retry") else { continue };
-            if let Err(problem) = found(&object, &rule, &retry, &budgets, reading) {
-                reading.problems.push((object.document.source, problem));
-            }
+            found(&object, &rule, &retry, &budgets, reading);
         }
     }
 }
@@ -52,29 +48,32 @@ struct Bound<'a> {
     notes: Vec<Note>,
 }
 
-fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
-    let Some(here) = object.top.at(&["spec", "retryConstraint"]) else { return Ok(None) };
+fn budget<'a>(object: &Object<'a>, problems: &Problems) -> Option<Bound<'a>> {
+    let here = object.top.at(&["spec", "retryConstraint"])?;
     let text = format!("budget.window: ratio, ttl and floor; {COUNTS_REQUESTS}");
     let mut notes = vec![Note::approximated(here.path(), text)];
     let percent = here.at(&["budget", "percent"]);
-    let percent = percent.map_or(Ok(20), |here| here.count(0..=100))?;
+    let percent = problems.or(20, percent.map_or(Ok(20), |here| here.count(0..=100)));
     let interval = here.at(&["budget", "interval"]);
-    let asked = interval.as_ref().map_or(Ok(10_000 * MS), time::units)?;
+    let asked =
+        problems.or(Span::ZERO, interval.as_ref().map_or(Ok(Span::from_secs(10)), time::units));
     let (ttl, note) = time::window(asked, interval.as_ref());
     notes.extend(note);
     let rate = here.get("minRetryRate");
     let part = |name: &str| rate.as_ref().and_then(|rate| rate.get(name));
-    let count = part("count").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
-    let per = part("interval").map_or(Ok(1_000 * MS), |here| time::units(&here))?.max(1);
-    let mut floor = Rate::new(count, std(per));
-    if u128::from(count) * u128::from(ttl) < u128::from(per) {
+    let count = part("count").map_or(Ok(10), |here| here.count(0..=1_000_000));
+    let count = problems.or(10, count);
+    let per = part("interval").map_or(Ok(Span::SECOND), |here| time::units(&here));
+    let per = problems.or(Span::ZERO, per).max(time::SHORTEST_DURATION);
+    let mut floor = Rate::new(count, per.into());
+    if ttl * u64::from(count) < per {
         floor = Rate::ZERO;
         let path = rate.as_ref().map_or(here.path(), Cursor::path);
         notes.push(Note::approximated(path, "floor = 0: less than one retry per ttl"));
     }
     let ratio = f64::from(percent) / 100.0;
-    let budget = WindowBudget::ratio(ratio).floor(floor).ttl(std(ttl));
-    Ok(Some(Bound { budget, document: object.document, here, notes }))
+    let budget = WindowBudget::ratio(ratio).floor(floor).ttl(ttl.into());
+    Some(Bound { budget, document: object.document, here, notes })
 }
 
 fn found(
@@ -82,19 +81,19 @@ fn found(
     rule: &Cursor<'_>,
     retry: &Cursor<'_>,
     budgets: &HashMap<String, Bound<'_>>,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
+    reading: &mut ConfigReading,
+) {
     let mut import = Import::new(object.document, retry);
-    let draft = own(retry, &mut import)?;
+    let draft = own(retry, &mut import);
     let timeouts = rule.get("timeouts");
     let timeout = |name: &str| timeouts.as_ref().and_then(|timeouts| timeouts.get(name));
     let timeouts = Timeouts {
         call: timeout("request"),
         attempt: timeout("backendRequest"),
-        default: NEVER,
+        default: TimeLimit::NONE,
         read: time::units,
     };
-    let draft = timeouts.apply(draft, &mut import)?;
+    let draft = timeouts.apply(draft, &mut import);
     let backend = rule.get("backendRefs").and_then(|all| all.items().next());
     let text = |here: Option<Cursor<'_>>| here.and_then(|here| here.node.text().map(str::to_owned));
     let service = text(backend.as_ref().and_then(|backend| backend.get("name")));
@@ -121,13 +120,12 @@ fn found(
     let routes = routes(object, rule, &name, &mut import);
     let setting = Setting::default();
     import.finish(draft, Metadata { format: Format::GatewayApi, name, routes, setting }, reading);
-    Ok(())
 }
 
-fn own(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn own(retry: &Cursor<'_>, import: &mut Import<'_>) -> Draft {
     let mut attempts = 2;
     if let Some(here) = retry.get("attempts") {
-        attempts = import.retries(&here, 0)?;
+        attempts = import.retries(&here, 0).unwrap_or(2);
         import.note_counts_retries(&here, attempts);
     } else {
         let text = "no attempts: up to the implementation; 1 retry is assumed, Envoy's default";
@@ -135,23 +133,24 @@ fn own(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
     }
     let mut on = TRANSPORT.into_iter().fold(RetryOn::nothing(), RetryOn::class);
     if let Some(codes) = retry.get("codes") {
-        for code in codes.list()? {
-            on = on.code(code.count(400..=599)? as u16);
+        import.problems.ok(codes.list());
+        for code in codes.items() {
+            on = on.code(import.problems.or(503, code.count(400..=599)) as u16);
         }
         import.kept(&codes, "retry_on", "codes in retry_on");
     }
     let text = "failures before a response are retried too, if the implementation can";
     import.notes.push(Note::approximated(retry.path(), format!("{text}; {TRANSPORT_NOTE}")));
     let base = retry.get("backoff");
-    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
+    let backoff = base.as_ref().map_or(Ok(time::ENVOY_BASE), |base| time::units(base));
+    let backoff = import.problems.or(time::ENVOY_BASE, backoff);
     if let Some(base) = base {
         let text =
             "backoff.base; growth, jitter and cap depend on the implementation: here Envoy's";
         import.approximated(&base, "backoff", text);
     }
     import.unknown_but(retry, &["attempts", "codes", "backoff"]);
-    let backoff = Backoff::exponential(std(backoff), std(time::tenfold(backoff)));
-    Ok(Draft::bare(attempts).retry_on(on).backoff(backoff))
+    Draft::bare(attempts).retry_on(on).backoff(time::doubling(backoff))
 }
 
 fn routes(

@@ -1,11 +1,11 @@
 use redial_core::admit::budget::{Budget, WindowBudget};
-use redial_core::{DurationText, MS, NEVER, Nanos, Policy, Rate};
+use redial_core::{Policy, Rate, Span, TimeLimit};
 
 use super::super::envoy::retry_on::{TRANSPORT, all_statuses};
 use super::super::{Written, export, kube, time};
 use super::COUNTS_REQUESTS;
 use crate::file::{File, Named, Route};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
@@ -15,7 +15,7 @@ const HEAD: &str = "\
 ";
 
 /// The longest interval of the API.
-const HOUR: Nanos = 3_600_000 * MS;
+const HOUR: Span = Span::from_secs(3600);
 
 /// An `HTTPRoute` for each host, and an `XBackendTrafficPolicy` if its first policy has a budget that can be one.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
@@ -103,10 +103,11 @@ fn rule(route: &Route, policy: &Policy, service: &str) -> Value {
         retry.push(("codes", Value::list(codes)));
     }
     retry.push(("backoff", Value::from(time::as_parts(policy.backoff().base))));
-    let limit = |name, nanos| (nanos != NEVER).then(|| (name, Value::from(time::as_parts(nanos))));
-    let timeouts: Vec<_> = limit("request", policy.deadline_nanos())
+    let limit =
+        |name, limit: TimeLimit| limit.span().map(|span| (name, Value::from(time::as_parts(span))));
+    let timeouts: Vec<_> = limit("request", policy.deadline_limit())
         .into_iter()
-        .chain(limit("backendRequest", policy.attempt_timeout_nanos()))
+        .chain(limit("backendRequest", policy.attempt_timeout_limit()))
         .collect();
     let mut fields = vec![
         ("name", Value::from(kube::object_name(&route.policy))),
@@ -130,9 +131,9 @@ fn error_statuses(policy: &Policy) -> Vec<u16> {
 fn rule_notes(policy: &Policy, notes: &mut Vec<Note>) {
     let retries = policy.attempts() - 1;
     notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
-    export::limit("deadline", policy.deadline_nanos(), notes);
-    export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
-    let base = DurationText(time::whole_ms(policy.backoff().base));
+    export::limit("deadline", policy.deadline_limit(), notes);
+    export::limit("attempt_timeout", policy.attempt_timeout_limit(), notes);
+    let base = time::whole_ms(policy.backoff().base);
     let text =
         format!("{base} as the shortest wait; growth, jitter and cap depend on the implementation");
     notes.push(Note::approximated("backoff", text));
@@ -174,8 +175,7 @@ fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
     let floor = rate(budget.floor);
     let ttl = time::whole_ms(budget.ttl);
     let text = format!(
-        "retryConstraint: {percent}% of the requests in {}, at least {floor}; {COUNTS_REQUESTS}",
-        DurationText(ttl)
+        "retryConstraint: {percent}% of the requests in {ttl}, at least {floor}; {COUNTS_REQUESTS}"
     );
     notes.push(Note::approximated("budget.window", text));
     let share =
@@ -191,10 +191,11 @@ fn rate(floor: Rate) -> Rate {
     if floor.count == 0 {
         return Rate { count: 1, per: HOUR };
     }
-    if (1_000 * MS..=HOUR).contains(&floor.per) && floor.per == time::whole_ms(floor.per) {
+    if (Span::SECOND..=HOUR).contains(&floor.per) && floor.per == time::whole_ms(floor.per) {
         return floor;
     }
-    let per = if floor.per < HOUR { 1_000 * MS } else { HOUR };
-    let count = u128::from(floor.count) * u128::from(per) / u128::from(floor.per.max(1));
+    let per = if floor.per < HOUR { Span::SECOND } else { HOUR };
+    let count = u128::from(floor.count) * u128::from(per.as_nanos())
+        / u128::from(floor.per.as_nanos().max(1));
     Rate { count: count.clamp(1, 1_000_000) as u32, per }
 }

@@ -1,6 +1,7 @@
 //! gRPC reads retries from the service config of a channel, by method, in JSON. It discards an invalid config as a whole,
 //! with one line in a log.
 
+mod duration;
 mod read;
 mod write;
 
@@ -15,7 +16,7 @@ pub(super) static SYSTEM: System = System {
     title: "gRPC's service config",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", "maxAttempts"),
@@ -42,13 +43,20 @@ pub(super) static SYSTEM: System = System {
         "nonFatalStatusCodes",
         "timeout",
     ],
-    duration: |_, nanos| time::as_seconds(nanos),
+    is_own: |_| true,
+    duration: |_, span| time::as_seconds(span),
     counts_retries: false,
     advice: Advice {
         add_budget: Some("set `retryThrottling` to `{\"maxTokens\": 10, \"tokenRatio\": 0.1}`"),
         client_errors: |_| "",
         added_budget: || Some(Budget::Throttling(ThrottlingBudget::new(10, 0.1))),
         names_requests: false,
+        one_attempt: Some("remove `retryPolicy`"),
+        requests: Some("calls of these methods"),
+        exempt: "give methods that are not idempotent a `methodConfig` without a `retryPolicy`",
+        only: "remove these statuses from `retryableStatusCodes`",
+        has_timeouts_in_code: true,
+        hint: "pushback (`grpc-retry-pushback-ms`)",
         ..Advice::NONE
     },
 };

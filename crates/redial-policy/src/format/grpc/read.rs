@@ -1,48 +1,56 @@
 use std::collections::HashSet;
-use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HedgeRule, Jitter};
-use redial_core::{Draft, LONGEST, MS, Nanos, SECOND};
+use redial_core::{Draft, LONGEST_DURATION, Span};
 
 use super::super::import::{HEDGE_AFTER_FAILURE, Import, Metadata};
+use super::super::time::SHORTEST_DURATION;
 use super::super::{Format, exactly};
+use super::duration::{duration, seconds};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, MOST_GROWTH, RESOURCE_EXHAUSTED,
     UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{Route, Setting};
-use crate::found::Note;
-use crate::inputs::{Document, Reading};
-use crate::rules::reading::{REFUSED_AT_START, SILENTLY_CLAMPED};
-use crate::source::Problem;
-use crate::tree::{Cursor, Value};
+use crate::finding::reading::{REFUSED_AT_START, SILENTLY_CLAMPED};
+use crate::format::{ConfigReading, Note};
+use crate::tree::{Cursor, Document, Value};
 
-pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+pub(super) fn read(documents: &[Document], reading: &mut ConfigReading) {
     for document in documents.iter().filter(|document| super::recognises(&document.node)) {
-        if let Err(problem) = config(document, reading) {
-            reading.problems.push((document.source, problem));
-        }
+        config(document, reading);
     }
 }
 
-fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
+fn config(document: &Document, reading: &mut ConfigReading) {
     let top = Cursor::top(&document.node);
     let throttling = top.get("retryThrottling");
-    if let Some(here) = &throttling {
-        self::throttling(here, &mut Import::new(document, here))?;
-    }
     let (mut names, mut reported) = (HashSet::new(), false);
     let Some(methods) = top.get("methodConfig") else {
-        return throttling.map_or(Ok(()), |here| only_throttling(document, &here, reading));
+        return throttling.into_iter().for_each(|here| only_throttling(document, &here, reading));
     };
-    for method in methods.list()? {
+    if let Some(here) = &throttling {
+        // The bucket is read even if no method has a policy.
+        let mut import = Import::new(document, here);
+        self::throttling(here, &mut import);
+        reading.add(document.source, import.problems);
+    }
+    if let Err(problem) = methods.list() {
+        reading.problem(document.source, problem);
+    }
+    for method in methods.items() {
         let mut import = Import::new(document, &method);
-        let (name, routes) = routes(&method, &mut names, &mut import)?;
-        let Some(mut draft) = policy(&method, &mut import)? else { continue };
+        let (name, routes) = routes(&method, &mut names, &mut import);
+        let Some(mut draft) = policy(&method, &mut import) else {
+            import.report(reading);
+            continue;
+        };
         if let Some(here) = &throttling {
-            draft = draft.budget(Budget::Throttling(self::throttling(here, &mut import)?));
+            if let Some(budget) = self::throttling(here, &mut import) {
+                draft = draft.budget(Budget::Throttling(budget));
+            }
             if !std::mem::replace(&mut reported, true) {
                 import.unknown_but(here, &["maxTokens", "tokenRatio"]);
             }
@@ -50,37 +58,39 @@ fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
         let metadata = Metadata { format: Format::Grpc, name, routes, setting: Setting::default() };
         import.finish(draft, metadata, reading);
     }
-    Ok(())
 }
 
 /// A service config without methods: a bucket for retries that other configs of the channel may add.
-fn only_throttling(
-    document: &Document,
-    here: &Cursor<'_>,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
+fn only_throttling(document: &Document, here: &Cursor<'_>, reading: &mut ConfigReading) {
     let mut import = Import::new(document, here);
-    let budget = Budget::Throttling(throttling(here, &mut import)?);
+    let mut draft = Draft::bare(1);
+    if let Some(budget) = throttling(here, &mut import) {
+        draft = draft.budget(Budget::Throttling(budget));
+    }
     import.unknown_but(here, &["maxTokens", "tokenRatio"]);
     let text = "attempts = 1: without a retryPolicy nothing is retried";
     import.notes.push(Note::approximated(here.path(), text));
     let (name, setting) = ("default".to_owned(), Setting::default());
     let metadata = Metadata { format: Format::Grpc, name, routes: Vec::new(), setting };
-    import.finish(Draft::bare(1).budget(budget), metadata, reading);
-    Ok(())
+    import.finish(draft, metadata, reading);
 }
 
 /// The token bucket of all methods of a server.
-fn throttling(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<ThrottlingBudget, Problem> {
-    let [tokens, ratio] = required(here, ["maxTokens", "tokenRatio"])?;
-    let capacity = tokens.count(1..=1000)?;
+fn throttling(here: &Cursor<'_>, import: &mut Import<'_>) -> Option<ThrottlingBudget> {
+    let [tokens, ratio] = required(here, ["maxTokens", "tokenRatio"], import);
     import.places.put("budget", import.place(here));
-    import.kept(&tokens, "budget.throttling.capacity", "budget.throttling.capacity");
+    let capacity = tokens.and_then(|tokens| {
+        import.kept(&tokens, "budget.throttling.capacity", "budget.throttling.capacity");
+        import.problems.ok(tokens.count(1..=1000))
+    });
+    let ratio = ratio?;
     // gRPC ignores more than three decimals; the small addition keeps 0.1 from becoming 0.099.
-    let exact = ratio.number()?;
+    let exact = import.problems.ok(ratio.number())?;
     let rounded = (exact * 1000.0 + 1e-6).floor() / 1000.0;
     if rounded < 0.001 {
-        return Err(ratio.problem("must be at least 0.001; more than three decimals are ignored"));
+        let message = "must be at least 0.001; more than three decimals are ignored";
+        import.problems.add(ratio.problem(message));
+        return None;
     }
     let field = "budget.throttling.ratio";
     if (exact - rounded).abs() < 1e-8 {
@@ -89,7 +99,7 @@ fn throttling(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<ThrottlingBu
         let text = format!("{field} = {rounded}: more than three decimals are ignored");
         import.approximated(&ratio, field, text);
     }
-    Ok(ThrottlingBudget::new(capacity, rounded))
+    Some(ThrottlingBudget::new(capacity?, rounded))
 }
 
 /// The methods of a config. gRPC refuses a service config with two configs for one method.
@@ -97,29 +107,35 @@ fn routes(
     method: &Cursor<'_>,
     names: &mut HashSet<String>,
     import: &mut Import<'_>,
-) -> Result<(String, Vec<Route>), Problem> {
+) -> (String, Vec<Route>) {
     let Some(list) = method.get("name") else {
         import.notes.push(Note::dropped(method.path(), "without `name` it applies to no method"));
-        return Ok((method.path().to_owned(), Vec::new()));
+        return (method.path().to_owned(), Vec::new());
     };
     let mut routes = Vec::new();
     let mut first = None;
-    for name in list.list()? {
+    import.problems.ok(list.list());
+    for name in list.items() {
         import.unknown_but(&name, &["service", "method"]);
-        let part = |key: &str| name.get(key).map(|part| part.text()).transpose();
-        let service = part("service")?.unwrap_or("");
-        let called = match (service, part("method")?.unwrap_or("")) {
-            ("", "") => "*".to_owned(),
-            ("", _) => {
-                return Err(name.problem("a method without a service").help("add `service`"));
+        let part = |key: &str| match name.get(key) {
+            Some(part) => import.problems.ok(part.text()),
+            None => Some(""),
+        };
+        let called = match (part("service"), part("method")) {
+            (Some(""), Some("")) => "*".to_owned(),
+            (Some(""), Some(_)) => {
+                let problem = name.problem("a method without a service");
+                import.problems.add(problem.help("add `service`"));
+                continue;
             }
-            (service, "") => format!("{service}/*"),
-            (service, called) => format!("{service}/{called}"),
+            (Some(service), Some("")) => format!("{service}/*"),
+            (Some(service), Some(called)) => format!("{service}/{called}"),
+            _ => continue,
         };
         if !names.insert(called.clone()) {
-            return Err(name
-                .problem(format_args!("`{called}` already has a config"))
-                .help("gRPC rejects the whole service config; remove one of them"));
+            let problem = name.problem(format_args!("`{called}` already has a config"));
+            let help = "gRPC rejects the whole service config; remove one of them";
+            import.problems.add(problem.help(help));
         }
         if called != "*" {
             let path = Some(format!("/{called}"));
@@ -135,21 +151,23 @@ fn routes(
     for route in &mut routes {
         route.policy.clone_from(&name);
     }
-    Ok((name, routes))
+    (name, routes)
 }
 
 /// The policy, if the config has one.
-fn policy(method: &Cursor<'_>, import: &mut Import<'_>) -> Result<Option<Draft>, Problem> {
+fn policy(method: &Cursor<'_>, import: &mut Import<'_>) -> Option<Draft> {
     let (retry, hedging) = (method.get("retryPolicy"), method.get("hedgingPolicy"));
     let mut draft = match (&retry, &hedging) {
-        (None, None) => return Ok(None),
-        (Some(_), Some(hedging)) => {
-            return Err(hedging
-                .problem("conflicts with `retryPolicy`")
-                .help("gRPC rejects a method with both retries and hedging"));
+        (None, None) => return None,
+        (Some(retry), None) => retries(retry, import),
+        (None, Some(hedging)) => hedges(hedging, import),
+        (Some(retry), Some(hedging)) => {
+            let problem = hedging.problem("conflicts with `retryPolicy`");
+            let help = "gRPC rejects a method with both retries and hedging";
+            import.problems.add(problem.help(help));
+            hedges(hedging, import);
+            retries(retry, import)
         }
-        (Some(retry), None) => retries(retry, import)?,
-        (None, Some(hedging)) => hedges(hedging, import)?,
     };
     for field in ["waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes"] {
         if let Some(here) = method.get(field) {
@@ -160,14 +178,15 @@ fn policy(method: &Cursor<'_>, import: &mut Import<'_>) -> Result<Option<Draft>,
     let more = ["maxResponseMessageBytes", "retryPolicy", "hedgingPolicy"];
     import.unknown_but(method, &[&known[..], &more[..]].concat());
     if let Some(timeout) = method.get("timeout") {
-        let deadline = duration(&timeout)?;
         import.kept(&timeout, "deadline", "deadline: it spans all attempts");
-        draft = draft.deadline(Duration::from_nanos(deadline));
+        if let Some(deadline) = import.problems.ok(duration(&timeout)) {
+            draft = draft.deadline(deadline.into());
+        }
     }
-    Ok(Some(draft))
+    Some(draft)
 }
 
-fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Draft {
     let known = [
         "maxAttempts",
         "initialBackoff",
@@ -186,25 +205,22 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
             "backoffMultiplier",
             "retryableStatusCodes",
         ],
-    )?;
-    let attempts = attempts(&most, "retryPolicy", import)?;
-    let (base, cap) = (duration(&initial)?, duration(&longest)?);
-    for (here, nanos) in [(&initial, base), (&longest, cap)] {
-        if nanos < MS {
-            let message = "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
-            import.finding(&REFUSED_AT_START, here, message, "write at least \"0.001s\"");
+        import,
+    );
+    let attempts = most.map_or(2, |most| attempts(&most, "retryPolicy", import));
+    let base = wait(initial.as_ref(), import);
+    let cap = wait(longest.as_ref(), import);
+    let factor = multiplier.map_or(1.0, |here| factor(&here, import));
+    if let (Some(initial), Some(longest)) = (initial, longest) {
+        if base > cap {
+            let text = "backoff.base = maxBackoff, because no wait is longer";
+            import.approximated(&initial, "backoff.base", text);
+        } else {
+            import.kept(&initial, "backoff.base", "backoff.base");
         }
+        let text = "backoff.cap; gRPC adds its jitter of 20% after the cap, and here no wait exceeds the cap";
+        import.approximated(&longest, "backoff.cap", text);
     }
-    let factor = factor(&multiplier, import)?;
-    if base > cap {
-        let text = "backoff.base = maxBackoff, because no wait is longer";
-        import.approximated(&initial, "backoff.base", text);
-    } else {
-        import.kept(&initial, "backoff.base", "backoff.base");
-    }
-    let text =
-        "backoff.cap; gRPC adds its jitter of 20% after the cap, and here no wait exceeds the cap";
-    import.approximated(&longest, "backoff.cap", text);
     let backoff = Backoff {
         growth: Growth::Exponential(factor),
         base: base.min(cap),
@@ -212,36 +228,54 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
         jitter: Jitter::Around(JITTER),
         clip: false,
     };
-    let retry_on = statuses(&codes, import)?;
-    let mut draft =
-        Draft::bare(attempts).backoff(backoff).hint(exactly(LONGEST)).retry_on(retry_on);
+    let mut draft = Draft::bare(attempts).backoff(backoff).hint(exactly(LONGEST_DURATION));
+    if let Some(codes) = codes {
+        draft = draft.retry_on(statuses(&codes, import));
+    }
     if let Some(here) = retry.get("perAttemptRecvTimeout") {
         let text = "attempt_timeout; gRPC restarts it with every message";
         import.approximated(&here, "attempt_timeout", text);
-        draft = draft.attempt_timeout(Duration::from_nanos(duration(&here)?));
+        if let Some(timeout) = import.problems.ok(duration(&here)) {
+            draft = draft.attempt_timeout(timeout.into());
+        }
     }
-    Ok(draft)
+    draft
+}
+
+/// A wait of the backoff.
+fn wait(here: Option<&Cursor<'_>>, import: &mut Import<'_>) -> Span {
+    let Some(here) = here else { return LONGEST_DURATION };
+    let Some(wait) = import.problems.ok(duration(here)) else { return LONGEST_DURATION };
+    if wait < Span::MILLISECOND {
+        let message = "clients of the C++ core cut it to whole milliseconds, and reject the config if none is left";
+        import.finding(&REFUSED_AT_START, here, message, "write at least \"0.001s\"");
+    }
+    wait
 }
 
 /// These fields, or a problem that names all missing ones.
 fn required<'a, const N: usize>(
     here: &Cursor<'a>,
     names: [&str; N],
-) -> Result<[Cursor<'a>; N], Problem> {
-    here.table()?;
-    let missing: Vec<_> = names.iter().filter(|name| here.get(name).is_none()).copied().collect();
-    let what = if missing.len() == 1 { "missing field" } else { "missing fields" };
-    let problem = || here.problem(format_args!("{what} `{}`", missing.join("`, `")));
-    let found: Vec<_> = names.iter().filter_map(|name| here.get(name)).collect();
-    found.try_into().map_err(|_| problem())
+    import: &Import<'_>,
+) -> [Option<Cursor<'a>>; N] {
+    let found = names.map(|name| here.get(name));
+    let missing = names.iter().zip(&found).filter(|(_, found)| found.is_none());
+    let missing: Vec<_> = missing.map(|(name, _)| *name).collect();
+    if import.problems.ok(here.table()).is_some() && !missing.is_empty() {
+        let what = if missing.len() == 1 { "missing field" } else { "missing fields" };
+        let message = format!("{what} `{}`", missing.join("`, `"));
+        import.problems.add(here.problem(message));
+    }
+    found
 }
 
 /// The multiplier. gRPC accepts any above 0.
-fn factor(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<f64, Problem> {
+fn factor(here: &Cursor<'_>, import: &mut Import<'_>) -> f64 {
     let field = "backoff.growth.exponential";
-    let written = here.number()?;
+    let written = import.problems.or(1.0, here.number());
     if written <= 0.0 {
-        return Err(here.problem(format_args!("must be above 0, but is {written}")));
+        import.problems.add(here.problem(format_args!("must be above 0, but is {written}")));
     }
     let factor = written.clamp(1.0, MOST_GROWTH);
     if factor.to_bits() == written.to_bits() {
@@ -250,17 +284,17 @@ fn factor(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<f64, Problem> {
         let text = format!("{field} = {factor}: a policy has 1 to {MOST_GROWTH}");
         import.approximated(here, field, text);
     }
-    Ok(factor)
+    factor
 }
 
-fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Draft {
     import.unknown_but(hedging, &["maxAttempts", "hedgingDelay", "nonFatalStatusCodes"]);
-    let [most] = required(hedging, ["maxAttempts"])?;
-    let attempts = attempts(&most, "hedgingPolicy", import)?;
+    let [most] = required(hedging, ["maxAttempts"], import);
+    let attempts = most.map_or(2, |most| attempts(&most, "hedgingPolicy", import));
     let written = hedging.get("hedgingDelay");
-    let delay = written.as_ref().map_or(Ok(0), seconds)?;
+    let delay = import.problems.or(Span::ZERO, written.as_ref().map_or(Ok(Span::ZERO), seconds));
     match &written {
-        Some(here) if delay > 0 => import.kept(here, "hedge.after", "hedge.after"),
+        Some(here) if delay > Span::ZERO => import.kept(here, "hedge.after", "hedge.after"),
         _ => {
             let text = "hedge.after = 1ns: all attempts are sent at once";
             import.notes.push(Note::approximated(hedging.path(), text));
@@ -268,32 +302,34 @@ fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Proble
     }
     import.notes.push(Note::approximated(hedging.path(), HEDGE_AFTER_FAILURE));
     let retry_on = match hedging.get("nonFatalStatusCodes") {
-        Some(here) if here.list()?.next().is_some() => statuses(&here, import)?,
+        Some(here) if here.node.list().is_none_or(|all| !all.is_empty()) => statuses(&here, import),
         _ => RetryOn::nothing(),
     };
     import.places.put("hedge", import.place(hedging));
-    let rule = HedgeRule::after(Duration::from_nanos(delay.max(1))).at_most(attempts - 1);
-    Ok(Draft::bare(attempts).hedge(rule).retry_on(retry_on).hint(exactly(LONGEST)))
+    let rule = HedgeRule::after(delay.max(SHORTEST_DURATION).into()).at_most(attempts - 1);
+    Draft::bare(attempts).hedge(rule).retry_on(retry_on).hint(exactly(LONGEST_DURATION))
 }
 
-fn attempts(here: &Cursor<'_>, section: &str, import: &mut Import<'_>) -> Result<u32, Problem> {
+fn attempts(here: &Cursor<'_>, section: &str, import: &mut Import<'_>) -> u32 {
     let help = format!(
         "it counts attempts, including the first; for a single attempt, remove `{section}`"
     );
-    let attempts = here.count(2..=u32::MAX).map_err(|problem| problem.help(help))?;
+    let attempts = here.count(2..=u32::MAX).map_err(|problem| problem.help(help));
+    let attempts = import.problems.or(2, attempts);
     if attempts <= MOST_ATTEMPTS {
         import.kept(here, "attempts", "attempts: both include the first");
-        return Ok(attempts);
+        return attempts;
     }
     let message = format!("is {attempts}, but gRPC makes at most {MOST_ATTEMPTS} attempts");
     import.finding(&SILENTLY_CLAMPED, here, message, format!("write {MOST_ATTEMPTS} or less"));
     import.approximated(here, "attempts", format!("attempts = {MOST_ATTEMPTS}, gRPC's limit"));
-    Ok(MOST_ATTEMPTS)
+    MOST_ATTEMPTS
 }
 
-fn statuses(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Problem> {
+fn statuses(here: &Cursor<'_>, import: &mut Import<'_>) -> RetryOn {
     let mut codes = Vec::new();
-    for status in here.list()? {
+    import.problems.ok(here.list());
+    for status in here.items() {
         let code = match &status.node.value {
             Value::Text(name) => {
                 GRPC_STATUSES.iter().position(|status| status == &name.to_ascii_uppercase())
@@ -304,13 +340,12 @@ fn statuses(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Probl
         let code = code.ok_or_else(|| {
             let problem = status.problem(format_args!("unknown gRPC status {}", status.node.value));
             problem.help("use a name such as \"UNAVAILABLE\", or a number from 0 to 16")
-        })?;
-        codes.push(code as u16);
+        });
+        codes.extend(import.problems.ok(code).map(|code| code as u16));
     }
-    if codes.is_empty() {
-        return Err(here
-            .problem("must not be empty")
-            .help("add a status, such as \"UNAVAILABLE\""));
+    if here.node.list().is_some_and(<[_]>::is_empty) {
+        let problem = here.problem("must not be empty");
+        import.problems.add(problem.help("add a status, such as \"UNAVAILABLE\""));
     }
     let is_name =
         |status: &Cursor<'_>| status.node.text().is_some_and(|name| name == name.to_uppercase());
@@ -322,7 +357,7 @@ fn statuses(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Probl
     }
     let text = "retry_on: classes that mean exactly these statuses, or else their numbers";
     import.kept(here, "retry_on", text);
-    Ok(failures(&codes))
+    failures(&codes)
 }
 
 /// The class, if it means exactly these statuses, or else their numbers.
@@ -339,38 +374,4 @@ fn failures(codes: &[u16]) -> RetryOn {
         RESOURCE_EXHAUSTED => on.class(Class::Throttled).code(RESOURCE_EXHAUSTED),
         code => on.code(code),
     })
-}
-
-fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
-    match seconds(here)? {
-        0 => Err(here.problem("must be above 0s")),
-        nanos => Ok(nanos),
-    }
-}
-
-/// The longest duration of protobuf in seconds: about 10,000 years.
-const MOST_SECONDS: u64 = 315_576_000_000;
-
-/// Seconds such as `0.1s` or `.5s`, down to a nanosecond. One that is longer than any of a policy is as long as that.
-fn seconds(here: &Cursor<'_>) -> Result<Nanos, Problem> {
-    let help = "write seconds as a string: \"0.1s\"";
-    let wrong =
-        |why: &str| here.problem(format_args!("{why}, but is {}", here.node.value)).help(help);
-    let text = here.node.text().ok_or_else(|| wrong("must be text"))?;
-    let number = text.strip_suffix('s').ok_or_else(|| wrong("must end in `s`"))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) || fraction.is_empty() || fraction.len() > 9 {
-        return Err(wrong("must be digits, at most nine of them after a dot, and `s`"));
-    }
-    let whole = match whole {
-        "" if number.is_empty() => return Err(wrong("must have digits before `s`")),
-        "" => 0,
-        whole => whole.parse().unwrap_or(u64::MAX),
-    };
-    if whole > MOST_SECONDS {
-        return Err(wrong(&format!("must be at most {MOST_SECONDS}s")));
-    }
-    let fraction: u64 = format!("{fraction:0<9}").parse().unwrap_or_default();
-    Ok(whole.saturating_mul(SECOND).saturating_add(fraction).min(LONGEST))
 }

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Growth, HintRule, Jitter};
-use redial_core::{MS, NEVER, Nanos, Policy};
+use redial_core::{Policy, Span};
 
 use super::super::export::{dropped, hedge_delay, hedges_instead, safety};
 use super::super::{Written, policies};
@@ -11,7 +11,7 @@ use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{File, Named, Route};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
@@ -29,8 +29,8 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         let mut notes = Vec::new();
         let names = names(named, &file.routes, policies.len() == 1, &mut taken, &mut notes);
         let mut fields = vec![("name", Value::list(names))];
-        if policy.deadline_nanos() != NEVER {
-            fields.push(("timeout", seconds(policy.deadline_nanos())));
+        if let Some(deadline) = policy.deadline_limit().span() {
+            fields.push(("timeout", seconds(deadline)));
             notes.push(Note::kept("deadline", "timeout"));
         }
         let mut exported = vec!["attempts", "deadline", "retry_on", "hint"];
@@ -115,7 +115,7 @@ fn names(
     names.into_iter().map(value).collect()
 }
 
-fn hedges(policy: &Policy, delay: Nanos, notes: &mut Vec<Note>) -> Value {
+fn hedges(policy: &Policy, delay: Span, notes: &mut Vec<Note>) -> Value {
     let attempts = policy.worst_case().in_flight.min(MOST_ATTEMPTS);
     notes.push(hedges_instead("hedgingPolicy"));
     let text = format!("maxAttempts = {attempts}: the attempts that may be in flight together");
@@ -168,7 +168,7 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
         }
     }
     // Clients of the C++ core reject less.
-    let (base, cap) = (backoff.base.max(MS), backoff.cap.max(MS));
+    let (base, cap) = (backoff.base.max(Span::MILLISECOND), backoff.cap.max(Span::MILLISECOND));
     notes.push(if base == backoff.base {
         Note::kept("backoff.base", "initialBackoff")
     } else {
@@ -231,11 +231,11 @@ fn codes(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Vec<u16> {
 }
 
 /// Seconds such as `0.15s`.
-fn seconds(nanos: Nanos) -> Value {
-    let (whole, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    if rest == 0 {
+fn seconds(span: Span) -> Value {
+    let (whole, rest) = (span.as_secs(), span % Span::SECOND);
+    if rest.is_zero() {
         return format!("{whole}s").into();
     }
-    let fraction = format!("{rest:09}");
+    let fraction = format!("{:09}", rest.as_nanos());
     format!("{whole}.{}s", fraction.trim_end_matches('0')).into()
 }

@@ -9,7 +9,7 @@ use redial_core::admit::budget::{Budget, InflightBudget};
 use super::envoy::retry_on;
 use super::system::{Advice, System, Words};
 use super::{kube, time};
-use crate::found::Places;
+use crate::places::Places;
 use crate::tree::Node;
 
 pub(super) static SYSTEM: System = System {
@@ -17,7 +17,7 @@ pub(super) static SYSTEM: System = System {
     title: "Istio",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", "retries.attempts"),
@@ -42,12 +42,17 @@ pub(super) static SYSTEM: System = System {
         "http2MaxRequests",
         "connectTimeout",
     ],
-    duration: |_, nanos| time::as_unit(nanos),
+    is_own: kube::in_spec,
+    duration: |_, span| time::as_unit(span),
     counts_retries: true,
     advice: Advice {
         add_budget: Some("set `trafficPolicy.retryBudget` to `{percent: 10}`"),
         added_budget: || Some(Budget::Inflight(InflightBudget::new(0.1, 3))),
         client_errors: retry_on::client_errors,
+        only: retry_on::BEFORE_PROCESSING,
+        queue: Some(
+            "spec.trafficPolicy.connectionPool.http.http1MaxPendingRequests` in the `DestinationRule",
+        ),
         defaulted,
         ..Advice::NONE
     },

@@ -1,44 +1,39 @@
 use std::collections::HashMap;
 
 use redial_core::decide::{Class, RetryOn};
-use redial_core::schedule::Backoff;
-use redial_core::{Draft, MS, NEVER, Nanos};
+use redial_core::{Draft, Span, TimeLimit};
 
 use super::super::Format;
 use super::super::envoy::limits::{HUGE, Limits, Retries, percentage, queue};
 use super::super::envoy::retry_on::{self, Dialect};
 use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
-use super::super::time::{self, Timeouts, std};
+use super::super::time::{self, Timeouts};
 use super::{GROUP, RETRIES_IN_FLIGHT, RULE, SERVICE};
 use crate::file::{Queue, Route, Setting};
-use crate::found::Note;
-use crate::inputs::{Document, Reading};
-use crate::rules::reading::REFUSED_AT_START;
+use crate::finding::reading::REFUSED_AT_START;
+use crate::format::{ConfigReading, Note};
 use crate::source::Problem;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Document};
 
 /// The default `connectTimeout`.
-const CONNECT_TIMEOUT: Nanos = 10_000 * MS;
+const CONNECT_TIMEOUT: Span = Span::from_secs(10);
 
-pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+pub(super) fn read(documents: &[Document], reading: &mut ConfigReading) {
     let mut rules = HashMap::new();
     for object in kube::objects(documents, GROUP, RULE) {
         let host = object.top.at(&["spec", "host"]).and_then(|host| host.node.text());
-        match limits(&object) {
-            Ok(limits) => {
-                let host = kube::full_name(host.unwrap_or_default(), object.namespace);
-                rules.insert(host, limits);
-            }
-            Err(problem) => reading.problems.push((object.document.source, problem)),
+        let limits = limits(&object);
+        if limits.import.problems.is_empty() {
+            rules.insert(kube::full_name(host.unwrap_or_default(), object.namespace), limits);
+        } else {
+            limits.import.report(reading);
         }
     }
     for object in kube::objects(documents, GROUP, SERVICE) {
         let http = object.top.at(&["spec", "http"]);
         for route in http.iter().flat_map(Cursor::items) {
-            if let Err(problem) = found(&object, &route, &rules, reading) {
-                reading.problems.push((object.document.source, problem));
-            }
+            found(&object, &route, &rules, reading);
         }
     }
 }
@@ -48,88 +43,93 @@ fn defaults(import: Import<'_>) -> Limits<'_> {
     Limits {
         import,
         retries: Retries::Unbounded,
-        connect_timeout: CONNECT_TIMEOUT,
+        connect_timeout: Some(CONNECT_TIMEOUT),
         concurrency: None,
         queue: Some(Queue::Unbounded),
     }
 }
 
-fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
+fn limits<'a>(object: &Object<'a>) -> Limits<'a> {
     let mut limits = defaults(Import::new(object.document, &object.top));
-    let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return Ok(limits) };
+    let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return limits };
     let import = &mut limits.import;
     let pool = policy.get("connectionPool");
     let http = pool.as_ref().and_then(|pool| pool.get("http"));
     // Zero means unset.
-    let count = |name: &str| -> Result<_, Problem> {
-        let here = http.as_ref().and_then(|http| http.get(name));
-        let most = here.as_ref().map(|here| here.count(0..=u32::MAX)).transpose()?;
-        Ok(here.zip(most).filter(|(_, most)| *most > 0))
+    let count = |name: &str, import: &Import<'_>| {
+        let here = http.as_ref().and_then(|http| http.get(name))?;
+        let most = import.problems.ok(here.count(0..=u32::MAX))?;
+        (most > 0).then_some((here, most))
     };
-    if let Some((here, most)) = count(RETRIES_IN_FLIGHT)? {
+    if let Some((here, most)) = count(RETRIES_IN_FLIGHT, import) {
         limits.retries = Retries::at_most(most);
         limits.retries.note(&here, import);
     }
-    if let Some((here, most)) = count("http2MaxRequests")? {
+    if let Some((here, most)) = count("http2MaxRequests", import) {
         limits.concurrency = Some(most).filter(|most| *most < HUGE);
         import.kept(&here, "concurrency", "concurrency");
     }
-    if let Some((here, most)) = count("http1MaxPendingRequests")? {
+    if let Some((here, most)) = count("http1MaxPendingRequests", import) {
         limits.queue = Some(queue(most));
         import.kept(&here, "setting.queue", "setting.queue");
     }
     if let Some(here) = pool.as_ref().and_then(|pool| pool.at(&["tcp", "connectTimeout"])) {
-        refuse_duration(&here, import)?;
-        limits.connect_timeout = time::above_zero(&here, time::units(&here)?)?;
+        let timeout = refuse_duration(&here, import);
+        let timeout = timeout.and_then(|span| time::above_zero(&here, span));
+        limits.connect_timeout = import.problems.ok(timeout);
         import.kept(&here, "connect_timeout", "connect_timeout");
     }
     if let Some(budget) = policy.get("retryBudget") {
-        let percent = budget.get("percent").as_ref().map_or(Ok(20.0), percentage)?;
+        let percent = budget.get("percent").as_ref().map_or(Ok(20.0), percentage);
+        let percent = import.problems.or(20.0, percent);
         let least = budget.get("minRetryConcurrency");
-        let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX))?;
+        let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX));
+        let least = import.problems.or(0, least);
         let least = if least == 0 { 3 } else { least };
         limits.retries = Retries::share(percent, least);
         limits.retries.note(&budget, import);
         import.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
     }
-    Ok(limits)
+    limits
 }
 
 fn found<'a>(
     object: &Object<'a>,
     route: &Cursor<'a>,
     rules: &HashMap<String, Limits<'_>>,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
+    reading: &mut ConfigReading,
+) {
     let first = route.get("route").and_then(|all| all.items().next());
     let Some(host) = first.and_then(|first| first.at(&["destination", "host"])) else {
-        return Ok(());
+        return;
     };
     let retries = route.get("retries");
     let mut import = Import::new(object.document, retries.as_ref().unwrap_or(route));
     let draft = match &retries {
-        Some(retries) => own(retries, &mut import)?,
+        Some(retries) => own(retries, &mut import),
         None => {
             let text = "no retries set: the mesh's default of 3 attempts; before Istio 1.24, 503 was retried too, and \
                         425 is retried here";
             import.notes.push(Note::approximated(route.path(), text));
-            Draft::bare(3).retry_on(default_conditions()).backoff(from(25 * MS))
+            Draft::bare(3).retry_on(default_conditions()).backoff(time::doubling(time::ENVOY_BASE))
         }
     };
     let timeouts = Timeouts {
         call: route.get("timeout"),
         attempt: retries.as_ref().and_then(|retries| retries.get("perTryTimeout")),
-        default: NEVER,
+        default: TimeLimit::NONE,
         read: time::units,
     };
     for here in timeouts.call.iter().chain(&timeouts.attempt) {
-        refuse_duration(here, &mut import)?;
+        // The timeouts report a text that is no duration.
+        drop(refuse_duration(here, &mut import));
     }
-    let draft = timeouts.apply(draft, &mut import)?;
+    let draft = timeouts.apply(draft, &mut import);
     let name = route.get("name").and_then(|name| name.node.text());
     let name = name.unwrap_or(object.name).to_owned();
     let routes = routes(object, route, &name, &mut import);
-    let rule = rules.get(&kube::full_name(host.text()?, object.namespace));
+    let host_name = import.problems.or("", host.text());
+    let rule = rules.get(&kube::full_name(host_name, object.namespace));
     let (draft, queue) = match rule {
         Some(limits) => {
             import.join(&limits.import);
@@ -139,20 +139,19 @@ fn found<'a>(
             let text = "no DestinationRule found: its defaults, which bound neither retries in flight nor the queue";
             import.notes.push(Note::approximated(host.path(), text));
             let limits =
-                Limits { connect_timeout: NEVER, ..defaults(Import::new(object.document, route)) };
+                Limits { connect_timeout: None, ..defaults(Import::new(object.document, route)) };
             (limits.apply(draft), limits.queue)
         }
     };
     let setting = Setting { queue, ..Setting::default() };
     import.finish(draft, Metadata { format: Format::Istio, name, routes, setting }, reading);
-    Ok(())
 }
 
 /// Reads `retries`.
-fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Draft {
     let mut attempts = 1;
     if let Some(here) = retries.get("attempts") {
-        attempts = import.retries(&here, 0)?;
+        attempts = import.retries(&here, 0).unwrap_or(2);
         import.note_counts_retries(&here, attempts);
     } else {
         let text = "without attempts, nothing is retried";
@@ -160,7 +159,7 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
     }
     refuse_without_attempts(retries, attempts, import);
     let on = match retries.get("retryOn") {
-        Some(here) => retry_on::read(&here, None, Dialect::Istio, import)?,
+        Some(here) => retry_on::read(&here, None, Dialect::Istio, import),
         None if attempts > 1 => {
             let text = "no retryOn: the mesh's default; before Istio 1.24, 503 was retried too, and 425 is retried here";
             import.notes.push(Note::approximated(retries.path(), text));
@@ -168,10 +167,10 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
         }
         None => RetryOn::nothing(),
     };
-    let base = retries.get("backoff");
-    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?.max(MS);
-    if let Some(base) = base {
-        refuse_duration(&base, import)?;
+    let mut backoff = time::ENVOY_BASE;
+    if let Some(base) = retries.get("backoff") {
+        let written = refuse_duration(&base, import);
+        backoff = import.problems.or(backoff, written).max(Span::MILLISECOND);
         import.kept(&base, "backoff", "backoff.base; the cap is ten times the base");
     }
     for name in ["retryRemoteLocalities", "retryIgnorePreviousHosts"] {
@@ -180,7 +179,7 @@ fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> 
         }
     }
     import.unknown_but(retries, &FIELDS);
-    Ok(Draft::bare(attempts).retry_on(on).backoff(from(backoff)))
+    Draft::bare(attempts).retry_on(on).backoff(time::doubling(backoff))
 }
 
 /// Without retries, Istio allows no other field of `retries`.
@@ -195,15 +194,15 @@ fn refuse_without_attempts(retries: &Cursor<'_>, attempts: u32, import: &mut Imp
     }
 }
 
-/// Reports a duration that Istio rejects. The text must be one.
-fn refuse_duration(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<(), Problem> {
-    let nanos = time::units(here)?;
-    if nanos < MS || nanos % MS != 0 {
+/// Reads a duration, and reports one that Istio rejects.
+fn refuse_duration(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<Span, Problem> {
+    let span = time::units(here)?;
+    if span.is_zero() || !span.is_multiple_of(Span::MILLISECOND) {
         let message = "must be whole milliseconds and at least 1ms, or Istio rejects the object";
-        let help = format!("write {}, or remove it", time::as_unit(nanos.max(MS)));
+        let help = format!("write {}, or remove it", time::as_unit(span.max(Span::MILLISECOND)));
         import.finding(&REFUSED_AT_START, here, message, help);
     }
-    Ok(())
+    Ok(span)
 }
 
 /// All fields of `retries`; the first one is required by the others.
@@ -215,11 +214,6 @@ const FIELDS: [&str; 6] = [
     "retryRemoteLocalities",
     "retryIgnorePreviousHosts",
 ];
-
-/// Envoy's backoff with this base.
-fn from(base: Nanos) -> Backoff {
-    Backoff::exponential(std(base), std(time::tenfold(base)))
-}
 
 /// connect-failure, refused-stream, unavailable and cancelled; until Istio 1.24 also 503.
 fn default_conditions() -> RetryOn {

@@ -5,7 +5,7 @@ use super::super::envoy::retry_on::{self, Conditions};
 use super::super::{Written, export, kube, time};
 use super::RETRIES_IN_FLIGHT;
 use crate::file::{File, Named, Route};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
@@ -108,8 +108,8 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
     let mut fields = Vec::new();
     let mut retry = vec![("attempts", Value::from(retries))];
-    let mut timeout = export::limit("deadline", policy.deadline_nanos(), notes);
-    let attempt = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
+    let mut timeout = export::limit("deadline", policy.deadline_limit(), notes);
+    let attempt = export::limit("attempt_timeout", policy.attempt_timeout_limit(), notes);
     if retries == 0 {
         // Istio rejects every other field of `retries`; the timeout of the only attempt is that of the call.
         timeout = timeout.into_iter().chain(attempt).min();

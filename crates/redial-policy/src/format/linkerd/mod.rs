@@ -6,7 +6,7 @@ mod write;
 
 use super::system::{Advice, System, Words};
 use super::{kube, time};
-use crate::found::Places;
+use crate::places::Places;
 use crate::tree::{Cursor, Node};
 
 pub(super) static SYSTEM: System = System {
@@ -14,7 +14,7 @@ pub(super) static SYSTEM: System = System {
     title: "Linkerd",
     recognises,
     read: read::read,
-    write: write::write,
+    write: Some(write::write),
     language: |_| None,
     words: Words::Names(&[
         ("attempts", "retry.linkerd.io/limit"),
@@ -34,7 +34,8 @@ pub(super) static SYSTEM: System = System {
         "retryRatio",
         "minRetriesPerSecond",
     ],
-    duration: |_, nanos| time::as_unit(nanos),
+    is_own: |path| kube::in_spec(path) || matches!(path, ["metadata", "annotations", _]),
+    duration: |_, span| time::as_unit(span),
     counts_retries: true,
     advice: Advice {
         add_budget: Some(

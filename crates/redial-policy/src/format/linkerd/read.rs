@@ -3,34 +3,30 @@ use std::collections::HashSet;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Draft, MS, NEVER, Nanos, Rate};
+use redial_core::{Draft, Rate, Span, TimeLimit};
 
 use super::super::envoy::retry_on::{GRPC, MOST_TOKENS};
 use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
-use super::super::time::{self, Timeouts, std};
+use super::super::time::{self, Timeouts};
 use super::super::{Format, MOST_ATTEMPTS, gateway_api};
 use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, RETRYABLE, first_retry};
 use crate::file::{Route, Setting};
-use crate::found::Note;
-use crate::inputs::{Document, Reading};
-use crate::rules::reading::{SHADOWED_ANNOTATIONS, UNKNOWN_RETRY_ON};
-use crate::source::Problem;
+use crate::finding::reading::{SHADOWED_ANNOTATIONS, UNKNOWN_RETRY_ON};
+use crate::format::{ConfigReading, Note};
 use crate::suggest::did_you_mean;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Document};
 
 /// The default timeout of a route in a profile.
-const ROUTE_TIMEOUT: Nanos = 10_000 * MS;
+const ROUTE_TIMEOUT: Span = Span::from_secs(10);
 
-pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+pub(super) fn read(documents: &[Document], reading: &mut ConfigReading) {
     let mut profiles = HashSet::new();
     for object in kube::objects(documents, PROFILE_GROUP, PROFILE) {
         profiles.insert(kube::full_name(object.name, object.namespace));
         let routes = object.top.at(&["spec", "routes"]);
         for route in routes.iter().flat_map(Cursor::items) {
-            if let Err(problem) = profile_route(&object, &route, reading) {
-                reading.problems.push((object.document.source, problem));
-            }
+            profile_route(&object, &route, reading);
         }
     }
     for (group, kinds) in CARRIERS {
@@ -39,8 +35,8 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
             let hosts = services(&object);
             if let Some(host) = hosts.iter().find(|host| profiles.contains(*host)) {
                 shadowed(&object, &first, host, reading);
-            } else if let Err(problem) = annotated(&object, &hosts, reading) {
-                reading.problems.push((object.document.source, problem));
+            } else {
+                annotated(&object, &hosts, reading);
             }
         }
     }
@@ -60,26 +56,25 @@ fn services(object: &Object<'_>) -> Vec<String> {
     parents.take(16).collect()
 }
 
-fn shadowed(object: &Object<'_>, first: &Cursor<'_>, host: &str, reading: &mut Reading) {
+fn shadowed(object: &Object<'_>, first: &Cursor<'_>, host: &str, reading: &mut ConfigReading) {
     let place = object.document.place(first.node.span);
     let message = format!("{}: has no effect, because {host} has a ServiceProfile", first.path());
     let help = "remove the profile, or move the annotations' values into it";
     reading.findings.push(SHADOWED_ANNOTATIONS.finding(place, place, message, help));
 }
 
-fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Result<(), Problem> {
-    let Some(annotations) = object.top.at(&["metadata", "annotations"]) else { return Ok(()) };
+fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut ConfigReading) {
+    let Some(annotations) = object.top.at(&["metadata", "annotations"]) else { return };
     let mut import = Import::new(object.document, &annotations);
     let retry = |name: &str| annotations.get(&format!("{RETRY}{name}"));
     let mut on = RetryOn::nothing();
     if let Some(here) = retry("http") {
-        on = statuses(&here, on, &mut import)?;
+        on = statuses(&here, on, &mut import);
     }
     if let Some(here) = retry("grpc") {
-        on = grpc_codes(&here, on, &mut import)?;
+        on = grpc_codes(&here, on, &mut import);
     }
-    let limit = retry("limit");
-    let attempts = limit.map_or(Ok(2), |here| import.retries(&here, 0))?;
+    let attempts = retry("limit").and_then(|here| import.retries(&here, 0)).unwrap_or(2);
     let attempt = retry("timeout");
     if let Some(here) = &attempt {
         on = on.class(Class::Timeout);
@@ -87,14 +82,14 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
         import.notes.push(Note::approximated(here.path(), text));
     }
     let call = annotations.get("timeout.linkerd.io/request");
-    let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
-    let draft = timeouts.apply(Draft::bare(attempts).retry_on(on), &mut import)?;
+    let timeouts = Timeouts { call, attempt, default: TimeLimit::NONE, read: time::units };
+    let draft = timeouts.apply(Draft::bare(attempts).retry_on(on), &mut import);
     for name in ["timeout.linkerd.io/response", "timeout.linkerd.io/idle"] {
         if let Some(here) = annotations.get(name) {
             import.dropped(&here, "a timeout that ends a request without a retry is not supported");
         }
     }
-    let draft = draft.backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
+    let draft = draft.backoff(time::doubling(time::ENVOY_BASE));
     let name = object.name.to_owned();
     let rules = object.top.at(&["spec", "rules"]);
     let mut requests = gateway_api::requests(rules.as_ref(), &name, &mut import);
@@ -108,16 +103,11 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
     let routes = hosts.iter().flat_map(with).collect();
     let setting = Setting::default();
     import.finish(draft, Metadata { format: Format::Linkerd, name, routes, setting }, reading);
-    Ok(())
 }
 
 /// `5xx`, `gateway-error`, `503`, `500-504`.
-fn statuses(
-    here: &Cursor<'_>,
-    mut on: RetryOn,
-    import: &mut Import<'_>,
-) -> Result<RetryOn, Problem> {
-    let text = here.scalar()?;
+fn statuses(here: &Cursor<'_>, mut on: RetryOn, import: &mut Import<'_>) -> RetryOn {
+    let Some(text) = import.problems.ok(here.scalar()) else { return on };
     let mut kept = true;
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     for item in items.take(MOST_TOKENS) {
@@ -150,15 +140,11 @@ fn statuses(
     if kept {
         import.notes.push(Note::kept(here.path(), "retry_on, by status"));
     }
-    Ok(on)
+    on
 }
 
-fn grpc_codes(
-    here: &Cursor<'_>,
-    mut on: RetryOn,
-    import: &mut Import<'_>,
-) -> Result<RetryOn, Problem> {
-    let text = here.scalar()?;
+fn grpc_codes(here: &Cursor<'_>, mut on: RetryOn, import: &mut Import<'_>) -> RetryOn {
+    let Some(text) = import.problems.ok(here.scalar()) else { return on };
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     for item in items.take(MOST_TOKENS) {
         match GRPC.iter().find(|(token, _)| *token == item) {
@@ -167,7 +153,7 @@ fn grpc_codes(
         }
     }
     import.kept(here, "retry_on", "retry_on, by gRPC code");
-    Ok(on)
+    on
 }
 
 fn unknown(
@@ -186,24 +172,21 @@ fn unknown(
     import.dropped(here, format!("unknown condition `{shown}`"));
 }
 
-fn profile_route(
-    object: &Object<'_>,
-    route: &Cursor<'_>,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
-    let Some(retryable) = route.get(RETRYABLE) else { return Ok(()) };
-    if !retryable.boolean()? {
-        return Ok(());
-    }
+fn profile_route(object: &Object<'_>, route: &Cursor<'_>, reading: &mut ConfigReading) {
+    let Some(retryable) = route.get(RETRYABLE) else { return };
     let mut import = Import::new(object.document, route);
+    if !import.problems.or(true, retryable.boolean()) {
+        return;
+    }
     let text = "only the budget bounds the attempts of a request, and there are no waits";
     import.approximated(&retryable, "attempts", text);
     import.places.put(RETRYABLE, import.place(&retryable));
     let call = route.get("timeout");
-    let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
-    let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut import)?;
-    let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
-    let draft = budget(object, draft, &mut import)?.retry_on(failures(route, &mut import)?);
+    let timeouts =
+        Timeouts { call, attempt: None, default: ROUTE_TIMEOUT.into(), read: time::units };
+    let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut import);
+    let draft = draft.backoff(Backoff::constant(Span::MILLISECOND.into()).jitter(Jitter::None));
+    let draft = budget(object, draft, &mut import).retry_on(failures(route, &mut import));
     let route_name = route.get("name").and_then(|name| name.node.text());
     let name = route_name.unwrap_or(object.name).to_owned();
     let host = kube::full_name(object.name, object.namespace);
@@ -211,16 +194,18 @@ fn profile_route(
     let routes = vec![Route { host: Some(host), policy: name.clone(), ..one }];
     let setting = Setting::default();
     import.finish(draft, Metadata { format: Format::Linkerd, name, routes, setting }, reading);
-    Ok(())
 }
 
-fn budget(object: &Object<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn budget(object: &Object<'_>, draft: Draft, import: &mut Import<'_>) -> Draft {
     let here = object.top.at(&["spec", "retryBudget"]);
     let part = |name: &str| here.as_ref().and_then(|here| here.get(name));
-    let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number())?;
-    let floor = part("minRetriesPerSecond").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
+    let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number());
+    let ratio = import.problems.or(0.2, ratio);
+    let floor = part("minRetriesPerSecond").map_or(Ok(10), |here| here.count(0..=1_000_000));
+    let floor = import.problems.or(10, floor);
     let ttl = part("ttl");
-    let asked = ttl.as_ref().map_or(Ok(10_000 * MS), time::units)?;
+    let asked = ttl.as_ref().map_or(Ok(Span::from_secs(10)), time::units);
+    let asked = import.problems.or(Span::from_secs(10), asked);
     let (ttl, note) = time::window(asked, ttl.as_ref());
     import.notes.extend(note);
     if let Some(here) = &here {
@@ -230,30 +215,33 @@ fn budget(object: &Object<'_>, draft: Draft, import: &mut Import<'_>) -> Result<
     if ratio == 0.0 && floor == 0 {
         let text = "attempts = 1: a budget of zero allows no retries";
         import.notes.push(Note::approximated("spec.retryBudget", text));
-        return Ok(draft.attempts(1));
+        return draft.attempts(1);
     }
-    let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(std(ttl));
-    Ok(draft.budget(Budget::Window(window)))
+    let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(ttl.into());
+    draft.budget(Budget::Window(window))
 }
 
 /// The failures of a route; by default 5xx.
-fn failures(route: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Problem> {
+fn failures(route: &Cursor<'_>, import: &mut Import<'_>) -> RetryOn {
     let on = RetryOn::nothing().class(Class::ServerError).class(Class::Overloaded);
-    let Some(classes) = route.get("responseClasses") else { return Ok(on) };
+    let Some(classes) = route.get("responseClasses") else { return on };
     let mut on = RetryOn::nothing();
     for class in classes.items() {
         let status = class.at(&["condition", "status"]);
-        let fails = class.get("isFailure").map_or(Ok(false), |here| here.boolean())?;
+        let fails = class.get("isFailure").map_or(Ok(false), |here| here.boolean());
+        let fails = import.problems.or(true, fails);
         let Some(status) = status.filter(|_| fails) else {
             import.dropped(&class, "only failures by a range of statuses are supported");
             continue;
         };
-        let end = |name: &str, or: u32| status.get(name).map_or(Ok(or), |end| end.count(100..=599));
-        let (first, last) = (end("min", 100)?, end("max", 599)?);
+        let end = |name: &str, or: u32| {
+            import.problems.or(or, status.get(name).map_or(Ok(or), |end| end.count(100..=599)))
+        };
+        let (first, last) = (end("min", 100), end("max", 599));
         on = (first..=last).fold(on, |on, code| on.code(code as u16));
     }
     import.kept(&classes, "retry_on", "retry_on, by status");
-    Ok(on)
+    on
 }
 
 fn condition(route: &Cursor<'_>, import: &mut Import<'_>) -> Route {

@@ -2,14 +2,13 @@ use std::collections::HashMap;
 
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::schedule::Backoff;
-use redial_core::{DurationText, MS, NEVER, Policy};
+use redial_core::{Policy, Rate, Span};
 
 use super::super::envoy::retry_on::{TRANSPORT, all_statuses};
 use super::super::{Written, export, gateway_api, kube, time};
 use super::RETRY;
 use crate::file::{File, Named, Route};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
@@ -96,8 +95,9 @@ fn profile(host: &str, budget: &WindowBudget, routes: &[&(Route, &Named)]) -> Va
 
 /// The floor in whole retries per second, rounded up.
 fn per_second(budget: &WindowBudget) -> u32 {
-    let exact = u128::from(budget.floor.count) * 1_000_000_000;
-    u32::try_from(exact.div_ceil(u128::from(budget.floor.per.max(1)))).unwrap_or(u32::MAX)
+    let Rate { count, per } = budget.floor;
+    let exact = (Span::SECOND * u64::from(count)).as_nanos().div_ceil(per.as_nanos().max(1));
+    u32::try_from(exact).unwrap_or(u32::MAX)
 }
 
 fn profile_route(route: &Route, policy: &Policy) -> Value {
@@ -134,15 +134,15 @@ fn profile_route(route: &Route, policy: &Policy) -> Value {
     if !codes.is_empty() {
         fields.push(("responseClasses", Value::list(codes.iter().map(status))));
     }
-    if policy.deadline_nanos() != NEVER {
-        fields.push(("timeout", Value::from(time::as_unit(policy.deadline_nanos()))));
+    if let Some(deadline) = policy.deadline_limit().span() {
+        fields.push(("timeout", Value::from(time::as_unit(deadline))));
     }
     Value::table(fields)
 }
 
 fn budget_note(budget: &WindowBudget) -> Note {
     let seconds = per_second(budget);
-    let is_floor = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
+    let is_floor = budget.floor.per == Span::SECOND || budget.floor.count == 0;
     let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
     if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
         Note::kept("budget.window", "retryBudget")
@@ -159,7 +159,7 @@ fn profile_notes(policy: &Policy, notes: &mut Vec<Note>) {
     } else {
         notes.push(Note::kept("attempts", "isRetryable: false"));
     }
-    if export::limit("deadline", policy.deadline_nanos(), notes).is_none() {
+    if export::limit("deadline", policy.deadline_limit(), notes).is_none() {
         notes.push(Note::approximated("deadline", "none here, but 10s in a profile"));
     }
     if policy.attempt_timeout().is_some() {
@@ -188,8 +188,8 @@ fn conditions(policy: &Policy, has_timeout: bool, notes: &mut Vec<Note>) {
 fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
     notes
         .push(Note::kept("attempts", format!("retry.linkerd.io/limit: {}", policy.attempts() - 1)));
-    export::limit("deadline", policy.deadline_nanos(), notes);
-    if export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes).is_some() {
+    export::limit("deadline", policy.deadline_limit(), notes);
+    if export::limit("attempt_timeout", policy.attempt_timeout_limit(), notes).is_some() {
         let repeats = policy.retry_on().has(Class::Timeout);
         if !repeats {
             let text = "an attempt that times out is retried";
@@ -201,11 +201,11 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
     } else {
         notes.push(Note::dropped("budget", "only a profile has a budget, a share of recent calls"));
     }
-    let fixed = Backoff::exponential(time::std(25 * MS), time::std(250 * MS));
+    let fixed = time::doubling(time::ENVOY_BASE);
     if *policy.backoff() == fixed {
         notes.push(Note::kept("backoff", "the same as Linkerd's, which is fixed"));
     } else {
-        let (base, cap) = (DurationText(fixed.base), DurationText(fixed.cap));
+        let (base, cap) = (fixed.base, fixed.cap);
         let text =
             format!("Linkerd's, which is fixed: doubles from {base} to {cap}, with full jitter");
         notes.push(Note::approximated("backoff", text));
@@ -224,12 +224,11 @@ fn annotated(host: &str, number: usize, route: &Route, named: &Named) -> Value {
         annotations.push((retry("http"), Value::from(codes.join(","))));
     }
     annotations.push((retry("limit"), Value::from((policy.attempts() - 1).to_string())));
-    if policy.attempt_timeout_nanos() != NEVER {
-        annotations
-            .push((retry("timeout"), Value::from(time::as_unit(policy.attempt_timeout_nanos()))));
+    if let Some(timeout) = policy.attempt_timeout_limit().span() {
+        annotations.push((retry("timeout"), Value::from(time::as_unit(timeout))));
     }
-    if policy.deadline_nanos() != NEVER {
-        let timeout = Value::from(time::as_unit(policy.deadline_nanos()));
+    if let Some(deadline) = policy.deadline_limit().span() {
+        let timeout = Value::from(time::as_unit(deadline));
         annotations.push(("timeout.linkerd.io/request".to_owned(), timeout));
     }
     let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };

@@ -1,10 +1,9 @@
 use std::collections::HashMap;
 
-use redial_core::{LONGEST, MS, Nanos, parse_duration};
+use redial_core::{LONGEST_DURATION, Span};
 
-use crate::inputs::Document;
 use crate::source::Problem;
-use crate::tree::{Cursor, Value};
+use crate::tree::{Cursor, Document, Value};
 
 /// A value below `resilience4j`, with its path split up.
 #[derive(Clone)]
@@ -107,28 +106,28 @@ fn segments(key: &str) -> Vec<String> {
 }
 
 /// A duration as Spring accepts it: a number of milliseconds, `500ms`, or `PT0.5S`.
-pub(super) fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+pub(in crate::format) fn duration(here: &Cursor<'_>) -> Result<Span, Problem> {
     let text = here.scalar()?;
     let text = text.trim();
-    let nanos = if text.starts_with(['P', 'p']) {
+    let span = if text.starts_with(['P', 'p']) {
         iso(&text.to_ascii_uppercase())
     } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse::<Nanos>().ok().and_then(|ms| ms.checked_mul(MS))
+        text.parse().ok().map(Span::from_millis)
     } else {
-        parse_duration(&text.to_ascii_lowercase()).ok()
+        text.to_ascii_lowercase().parse().ok()
     };
-    nanos.filter(|nanos| *nanos <= LONGEST).ok_or_else(|| {
+    span.filter(|span| *span <= LONGEST_DURATION).ok_or_else(|| {
         let problem = here.problem(format_args!("invalid duration {}", here.node.value));
         problem.help("write 500ms, 2s, PT0.5S, or a number of milliseconds")
     })
 }
 
 /// An ISO 8601 duration without years and months.
-fn iso(text: &str) -> Option<Nanos> {
+fn iso(text: &str) -> Option<Span> {
     let (days, time) = text.strip_prefix('P')?.split_once('T').unwrap_or((&text[1..], ""));
     let known = |part: &str, units: &[char]| part.is_empty() || part.ends_with(units);
     if !known(days, &['D']) || !known(time, &['H', 'M', 'S']) {
         return None;
     }
-    parse_duration(&format!("{days}{time}").to_ascii_lowercase()).ok()
+    format!("{days}{time}").to_ascii_lowercase().parse().ok()
 }

@@ -1,21 +1,21 @@
 use std::collections::HashSet;
 
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{Draft, LONGEST, MS, Nanos};
+use redial_core::{Draft, LONGEST_DURATION, Span};
 
 use super::super::import::{Import, Metadata};
+use super::super::time::SHORTEST_DURATION;
 use super::super::{Format, constant};
-use super::guards;
 use super::leaves::{self, Leaf, Leaves, duration};
 use super::{MULTIPLIER, RANDOM, WAIT};
+use super::{exceptions, guards};
 use crate::file::Setting;
-use crate::found::Note;
-use crate::inputs::{Document, Reading};
-use crate::rules::reading::SILENTLY_CLAMPED;
-use crate::source::{Problem, Span};
-use crate::tree::{Cursor, Truncated};
+use crate::finding::reading::SILENTLY_CLAMPED;
+use crate::format::{ConfigReading, Note};
+use crate::source::{Problem, Problems, TextSpan};
+use crate::tree::{Cursor, Document, Truncated};
 
-pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+pub(super) fn read(documents: &[Document], reading: &mut ConfigReading) {
     let mine: Vec<_> =
         documents.iter().filter(|document| super::recognises(&document.node)).collect();
     for documents in mine.chunk_by(|a, b| (a.source, a.part) == (b.source, b.part)) {
@@ -50,7 +50,7 @@ fn instances(
     all: &[&Leaves<'_>],
     named: &[Leaf<'_>],
     profile: Option<&str>,
-    (seen, reading): (&mut HashSet<Span>, &mut Reading),
+    (seen, reading): (&mut HashSet<TextSpan>, &mut ConfigReading),
 ) {
     let mut done = HashSet::new();
     let of_retry = |leaf: &&Leaf<'_>| leaf.module == "retry";
@@ -62,9 +62,7 @@ fn instances(
             continue;
         }
         let name = profile.map_or(leaf.name.clone(), |profile| format!("{}@{profile}", leaf.name));
-        if let Err(problem) = instance(document, (leaf, name), all, seen, reading) {
-            reading.problems.push((document.source, problem));
-        }
+        instance(document, (leaf, name), all, seen, reading);
     }
 }
 
@@ -72,30 +70,30 @@ fn instance(
     document: &Document,
     (leaf, name): (&Leaf<'_>, String),
     all: &[&Leaves<'_>],
-    seen: &mut HashSet<Span>,
-    reading: &mut Reading,
-) -> Result<(), Problem> {
-    let chain = Chain::new(all, "retry", &leaf.name)?;
+    seen: &mut HashSet<TextSpan>,
+    reading: &mut ConfigReading,
+) {
     let mut import = Import::new(document, &leaf.here);
+    let chain = Chain::new(all, "retry", &leaf.name, &import.problems);
     let attempts = match chain.get("maxattempts") {
         Some(here) => {
             let help = "it counts attempts, including the first; 1 disables retries";
-            import.attempts(here, 1).map_err(|problem| problem.help(help))?
+            import.attempts(here, 1, help)
         }
         None => {
             import.notes.push(Note::kept("maxAttempts", "attempts = 3 by default"));
-            3
+            None
         }
     };
-    let backoff = chain.backoff(&mut import)?;
-    let draft = Draft::bare(attempts).backoff(backoff);
-    conditions(&chain, &mut import);
+    let backoff = chain.backoff(&mut import);
+    let on = exceptions::retry_on(&chain, &mut import);
+    let draft = Draft::bare(attempts.unwrap_or(3)).backoff(backoff).retry_on(on);
+    others(&chain, &mut import);
     chain.unknown(&KNOWN, seen, &mut import);
     let mut setting = Setting::default();
-    let draft = guards::join((all, &leaf.name), draft, &mut setting, seen, &mut import)?;
+    let draft = guards::join((all, &leaf.name), draft, &mut setting, seen, &mut import);
     let metadata = Metadata { format: Format::Resilience4j, name, routes: Vec::new(), setting };
     import.finish(draft, metadata, reading);
-    Ok(())
 }
 
 const KNOWN: [&str; 16] = [
@@ -117,22 +115,10 @@ const KNOWN: [&str; 16] = [
     "baseConfig",
 ];
 
-/// The conditions are Java classes, which have no counterpart.
-fn conditions(chain: &Chain<'_, '_>, import: &mut Import<'_>) {
-    let mut is_set = false;
-    for field in ["retryexceptions", "retryexceptionpredicate", "resultpredicate"] {
-        if let Some(here) = chain.get(field) {
-            is_set = true;
-            let text = "Java classes: all transient failures instead";
-            import.approximated(here, "retry_on", text);
-        }
-    }
-    if !is_set {
-        let text = "retry_on: every exception there, all transient failures here";
-        import.notes.push(Note::approximated("retryExceptions", text));
-    }
+/// Notes on fields that have no counterpart.
+fn others(chain: &Chain<'_, '_>, import: &mut Import<'_>) {
     let dropped = [
-        ("ignoreexceptions", "Java classes have no counterpart"),
+        ("resultpredicate", "a Java class decides about results, in addition to exceptions"),
         (
             "intervalbifunction",
             "a Java class computes the waits; the other fields are used instead",
@@ -161,7 +147,19 @@ const MOST_LEVELS: usize = 10;
 const MOST_FIELDS: usize = 100;
 
 impl<'l, 'a> Chain<'l, 'a> {
-    pub(super) fn new(all: &[&'l Leaves<'a>], module: &str, name: &str) -> Result<Self, Problem> {
+    /// The chain up to its first problem.
+    pub(super) fn new(
+        all: &[&'l Leaves<'a>],
+        module: &str,
+        name: &str,
+        problems: &Problems,
+    ) -> Self {
+        let mut chain = Self { levels: Vec::new() };
+        problems.ok(chain.fill(all, module, name));
+        chain
+    }
+
+    fn fill(&mut self, all: &[&'l Leaves<'a>], module: &str, name: &str) -> Result<(), Problem> {
         let level = |shared: bool, name: &str| -> Result<Vec<&'l Leaf<'a>>, Problem> {
             let level: Vec<_> =
                 all.iter().flat_map(|leaves| leaves.level(module, shared, name)).collect();
@@ -172,10 +170,10 @@ impl<'l, 'a> Chain<'l, 'a> {
                 None => Ok(level),
             }
         };
-        let mut chain = Self { levels: vec![level(false, name)?] };
+        self.levels.push(level(false, name)?);
         let mut seen: Vec<String> = Vec::new();
         loop {
-            let last = chain.levels.last().and_then(|level| find(level, "baseconfig"));
+            let last = self.levels.last().and_then(|level| find(level, "baseconfig"));
             let base = last.map_or(Ok("default".to_owned()), Cursor::scalar)?;
             let inherited = level(true, &base)?;
             match last {
@@ -189,11 +187,11 @@ impl<'l, 'a> Chain<'l, 'a> {
                         format!("inherits from itself, or from more than {MOST_LEVELS} configs");
                     return Err(here.problem(message));
                 }
-                None if inherited.is_empty() || seen.contains(&base) => return Ok(chain),
+                None if inherited.is_empty() || seen.contains(&base) => return Ok(()),
                 _ => {}
             }
             seen.push(base);
-            chain.levels.push(inherited);
+            self.levels.push(inherited);
         }
     }
 
@@ -201,7 +199,7 @@ impl<'l, 'a> Chain<'l, 'a> {
     pub(super) fn unknown(
         &self,
         known: &[&str],
-        seen: &mut HashSet<Span>,
+        seen: &mut HashSet<TextSpan>,
         import: &mut Import<'_>,
     ) {
         for leaf in self.levels.iter().flatten() {
@@ -221,7 +219,7 @@ impl<'l, 'a> Chain<'l, 'a> {
 
     /// The waits, from the nearest level with a `waitDuration`. As in resilience4j, growth and jitter of nearer levels are
     /// ignored, and that level inherits everything but the factor of the jitter.
-    fn backoff(&self, import: &mut Import<'_>) -> Result<Backoff, Problem> {
+    fn backoff(&self, import: &mut Import<'_>) -> Backoff {
         let from = self.levels.iter().position(|level| find(level, "waitduration").is_some());
         let ignored = &self.levels[..from.unwrap_or(self.levels.len())];
         for leaf in ignored.iter().flatten() {
@@ -238,88 +236,86 @@ impl<'l, 'a> Chain<'l, 'a> {
             import
                 .notes
                 .push(Note::kept("waitDuration", "backoff.base = 500ms by default, constant"));
-            return Ok(constant(WAIT).jitter(Jitter::None));
+            return constant(WAIT).jitter(Jitter::None);
         };
         let own = |field: &str| find(&self.levels[from], field);
         let inherited =
             |field: &str| self.levels[from..].iter().find_map(|level| find(level, field));
         let wait = match own("waitduration") {
-            Some(here) => wait(here, import)?,
+            Some(here) => wait(here, import),
             None => WAIT,
         };
         let flag = |field: &str, import: &mut Import<'_>, ours: &'static str| {
             let here = inherited(field);
-            let on = here.map_or(Ok(false), Cursor::boolean)?;
             if let Some(here) = here {
                 import.kept(here, ours, ours);
             }
-            Ok::<bool, Problem>(on)
+            import.problems.or(true, here.map_or(Ok(false), Cursor::boolean))
         };
-        let grows = flag("enableexponentialbackoff", import, "backoff.growth")?;
-        let random = flag("enablerandomizedwait", import, "backoff.jitter")?;
+        let grows = flag("enableexponentialbackoff", import, "backoff.growth");
+        let random = flag("enablerandomizedwait", import, "backoff.jitter");
         let jitter =
-            if random { factor(own("randomizedwaitfactor"), import)? } else { Jitter::None };
+            if random { factor(own("randomizedwaitfactor"), import) } else { Jitter::None };
         // ±100% is anything from zero to twice the wait.
-        let base = if jitter == Jitter::Full { wait.saturating_mul(2).min(LONGEST) } else { wait };
+        let base = if jitter == Jitter::Full { (wait * 2).min(LONGEST_DURATION) } else { wait };
         if !grows {
             let above = if let Jitter::Around(ratio) = jitter {
-                (base as f64 * ratio).ceil() as Nanos
+                Span::from_nanos_f64((base.as_nanos_f64() * ratio).ceil())
             } else {
-                0
+                Span::ZERO
             };
-            let cap = base.saturating_add(above).min(LONGEST);
-            return Ok(Backoff { cap, ..constant(base).jitter(jitter) });
+            let cap = (base + above).min(LONGEST_DURATION);
+            return Backoff { cap, ..constant(base).jitter(jitter) };
         }
         let multiplier = inherited("exponentialbackoffmultiplier");
-        let growth = multiplier.map_or(Ok(MULTIPLIER), |here| here.number())?;
+        let growth = multiplier.map_or(Ok(MULTIPLIER), |here| here.number());
+        let growth = import.problems.or(MULTIPLIER, growth);
         if let Some(here) = multiplier {
             import.kept(here, "backoff.growth.exponential", "backoff.growth.exponential");
         }
-        let cap = cap(inherited("exponentialmaxwaitduration"), multiplier.is_some(), import)?;
+        let cap = cap(inherited("exponentialmaxwaitduration"), multiplier.is_some(), import);
         let clip = matches!(jitter, Jitter::Around(_));
-        if clip && cap != LONGEST {
+        if clip && cap != LONGEST_DURATION {
             let text = "backoff.clip: the draw is capped but not the growth, so later waits are exactly the cap there";
             import.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
         }
-        Ok(Backoff { growth: Growth::Exponential(growth), base: base.min(cap), cap, jitter, clip })
+        Backoff { growth: Growth::Exponential(growth), base: base.min(cap), cap, jitter, clip }
     }
 }
 
-fn wait(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<Nanos, Problem> {
-    let exact = duration(here)?;
-    match exact / MS * MS {
-        0 => {
-            import.approximated(here, "backoff.base", "backoff.base = 1ns, the least of a policy");
-            Ok(1)
-        }
-        whole if whole == exact => {
-            import.kept(here, "backoff.base", "backoff.base");
-            Ok(whole)
-        }
-        whole => {
-            import.approximated(here, "backoff.base", "backoff.base, in whole milliseconds");
-            Ok(whole)
-        }
+fn wait(here: &Cursor<'_>, import: &mut Import<'_>) -> Span {
+    let exact = import.problems.or(WAIT, duration(here));
+    let whole = exact - exact % Span::MILLISECOND;
+    if whole.is_zero() {
+        import.approximated(here, "backoff.base", "backoff.base = 1ns, the least of a policy");
+    } else if whole == exact {
+        import.kept(here, "backoff.base", "backoff.base");
+    } else {
+        import.approximated(here, "backoff.base", "backoff.base, in whole milliseconds");
     }
+    whole.max(SHORTEST_DURATION)
 }
 
-fn factor(here: Option<&Cursor<'_>>, import: &mut Import<'_>) -> Result<Jitter, Problem> {
-    let Some(here) = here else { return Ok(Jitter::Around(RANDOM)) };
-    let ratio = here.number()?;
-    if !(0.0..=1.0).contains(&ratio) {
-        return Err(here.problem(format_args!("must be from 0 to 1, but is {ratio}")));
-    }
+fn factor(here: Option<&Cursor<'_>>, import: &mut Import<'_>) -> Jitter {
+    let Some(here) = here else { return Jitter::Around(RANDOM) };
     import.kept(here, "backoff.jitter", "backoff.jitter");
-    Ok(if ratio == 1.0 { Jitter::Full } else { Jitter::Around(ratio) })
+    let ratio = here.number().and_then(|ratio| match ratio {
+        0.0..=1.0 => Ok(ratio),
+        _ => Err(here.problem(format_args!("must be from 0 to 1, but is {ratio}"))),
+    });
+    match import.problems.or(RANDOM, ratio) {
+        1.0 => Jitter::Full,
+        ratio => Jitter::Around(ratio),
+    }
 }
 
-fn cap(here: Option<&Cursor<'_>>, counts: bool, import: &mut Import<'_>) -> Result<Nanos, Problem> {
+fn cap(here: Option<&Cursor<'_>>, counts: bool, import: &mut Import<'_>) -> Span {
     let Some(here) = here else {
         let text = "backoff.cap = 366 days: no cap is set";
         import.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
-        return Ok(LONGEST);
+        return LONGEST_DURATION;
     };
-    let cap = duration(here)?;
+    let cap = import.problems.or(LONGEST_DURATION, duration(here));
     if !counts {
         let message = "has no effect without exponentialBackoffMultiplier";
         import.finding(
@@ -329,10 +325,10 @@ fn cap(here: Option<&Cursor<'_>>, counts: bool, import: &mut Import<'_>) -> Resu
             "add exponentialBackoffMultiplier, 1.5 by default",
         );
         import.dropped(here, "ignored without exponentialBackoffMultiplier");
-        return Ok(LONGEST);
+        return LONGEST_DURATION;
     }
     import.kept(here, "backoff.cap", "backoff.cap");
-    Ok(cap.max(1))
+    cap.max(SHORTEST_DURATION)
 }
 
 /// The last value in a level wins, as the last document of a file does.

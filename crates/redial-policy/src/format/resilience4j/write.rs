@@ -1,12 +1,12 @@
 use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{MS, NEVER, Nanos, Policy};
+use redial_core::{LONGEST_DURATION, Policy, Span};
 
 use super::super::export::{dropped, safety};
 use super::super::{Written, policies};
 use super::RANDOM;
 use crate::file::{File, Named};
-use crate::found::Note;
+use crate::format::Note;
 use crate::source::Problem;
 use crate::tree::{Truncated, Value};
 
@@ -37,11 +37,11 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
                     ("timeoutDuration", "0ms".into()),
                 ]
             }),
-            (policy.attempt_timeout_nanos() != NEVER).then(|| {
+            policy.attempt_timeout_limit().span().map(|timeout| {
                 let text =
                     "timeoutDuration of a time limiter, which requires a method that returns a future";
                 notes.push(Note::approximated("attempt_timeout", text));
-                vec![("timeoutDuration", milliseconds(policy.attempt_timeout_nanos()))]
+                vec![("timeoutDuration", milliseconds(timeout))]
             }),
             policy.concurrency().map(|calls| {
                 notes.push(Note::kept("concurrency", "maxConcurrentCalls of a bulkhead"));
@@ -94,7 +94,8 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
     } else {
         Note::kept("backoff.growth", "enableExponentialBackoff and its multiplier")
     });
-    let whole = wait.is_multiple_of(MS) && (factor.is_none() || backoff.cap.is_multiple_of(MS));
+    let whole = wait.is_multiple_of(Span::MILLISECOND)
+        && (factor.is_none() || backoff.cap.is_multiple_of(Span::MILLISECOND));
     notes.push(if whole {
         Note::kept("backoff.base", "waitDuration")
     } else {
@@ -118,7 +119,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
 }
 
 /// The middle of the range, and the relative jitter around it.
-fn wait(backoff: &Backoff) -> (Nanos, Option<f64>) {
+fn wait(backoff: &Backoff) -> (Span, Option<f64>) {
     let base = backoff.base;
     match backoff.jitter {
         Jitter::None => (base, None),
@@ -130,12 +131,13 @@ fn wait(backoff: &Backoff) -> (Nanos, Option<f64>) {
 }
 
 fn breaker(rule: &BreakerRule, notes: &mut Vec<Note>) -> Fields {
-    let second = 1000 * MS;
     let (kind, size) = match rule.lookback {
         Lookback::Calls(calls) => ("COUNT_BASED", calls),
         Lookback::Time(window) => (
             "TIME_BASED",
-            u32::try_from(window.div_ceil(second)).unwrap_or(u32::MAX).min(1_000_000),
+            u32::try_from(window.round_up(Span::SECOND).as_secs())
+                .unwrap_or(u32::MAX)
+                .min(1_000_000),
         ),
     };
     let most = if kind == "COUNT_BASED" { size } else { u32::MAX };
@@ -152,13 +154,13 @@ fn breaker(rule: &BreakerRule, notes: &mut Vec<Note>) -> Fields {
         ("permittedNumberOfCallsInHalfOpenState", rule.probes.into()),
     ];
     // The default there is a minute.
-    let slow = if rule.slow_after == NEVER { redial_core::LONGEST } else { rule.slow_after };
+    let slow = rule.slow_after.span().unwrap_or(LONGEST_DURATION);
     fields.push(("slowCallRateThreshold", (rule.slow_ratio * 100.0).into()));
     fields.push(("slowCallDurationThreshold", milliseconds(slow)));
     fields
 }
 
 /// Whole milliseconds, at least one.
-fn milliseconds(nanos: Nanos) -> Value {
-    format!("{}ms", (nanos / MS).max(1)).into()
+fn milliseconds(span: Span) -> Value {
+    format!("{}ms", span.as_millis().max(1)).into()
 }

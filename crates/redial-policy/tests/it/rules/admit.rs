@@ -5,7 +5,7 @@ use redial_policy::{Format, Found};
 use super::{check, clients, finding, found, golden, ours, per_second, routed, windowed, within};
 
 #[test]
-fn budgets() {
+fn rules_find_problems_of_budgets() {
     check(ours("budget = 'none'"), "warning no-budget");
     check(ours("budget = 'none'\n[breaker]"), "note no-budget");
     check(ours("attempts = 1\nbudget = 'none'"), "");
@@ -32,7 +32,7 @@ fn budgets() {
 }
 
 #[test]
-fn multipliers() {
+fn rules_find_multipliers_above_the_target() {
     let target = |multiplier| Setting { multiplier: Some(multiplier), ..Setting::default() };
     let window = |ratio: f64| {
         found(Format::Redial, &format!("budget = {{ window = {{ ratio = {ratio} }} }}"))
@@ -88,7 +88,7 @@ fn multipliers() {
 }
 
 #[test]
-fn breakers() {
+fn rules_find_problems_of_breakers() {
     let window =
         |time: &str| windowed(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
     check(window("1s"), "");
@@ -111,7 +111,7 @@ fn breakers() {
     // 30 retries, so that 40 attempts of calls with 4 have failed.
     let tokens = |calls: u32| {
         ours(&format!(
-            "budget = {{ tokens = {{ capacity = 300, cost = 10 }} }}\nbreaker = {{ lookback = {{ calls = {calls} }} }}"
+            "park = 'none'\nbudget = {{ tokens = {{ capacity = 300, cost = 10 }} }}\nbreaker = {{ lookback = {{ calls = {calls} }} }}"
         ))
     };
     check(tokens(80), "");
@@ -136,21 +136,22 @@ fn breakers() {
         "note breaker-after-budget",
     );
     check(within(windowed("breaker = { lookback = { time = '3s' } }"), calls(100)), "");
-    // The default budget has 10 retries, which is 14 attempts: fewer than the breaker needs.
-    check(ours("breaker = {}"), "note breaker-after-budget");
-    check(ours("breaker = { lookback = { calls = 28 } }"), "");
+    // The default budget has 10 retries, which is 14 attempts: fewer than the breaker needs. But then calls wait.
+    check(ours("breaker = {}"), "");
+    check(ours("park = 'none'\nbreaker = {}"), "note breaker-after-budget");
+    check(ours("park = 'none'\nbreaker = { lookback = { calls = 28 } }"), "");
     // A window of time does not open below its minimum, whatever the rate.
     golden(
-        ours("breaker = { lookback = { time = '10s' } }"),
+        ours("park = 'none'\nbreaker = { lookback = { time = '10s' } }"),
         "breaker-after-budget",
         "when all calls fail, a client's budget is used up after 14 failed attempts, and its breaker opens after 20",
         "let `breaker.minimum_calls` be at most 14: 20 calls are required now",
     );
-    check(ours("breaker = { lookback = { time = '10s' }, minimum_calls = 14 }"), "");
+    check(ours("park = 'none'\nbreaker = { lookback = { time = '10s' }, minimum_calls = 14 }"), "");
 }
 
 #[test]
-fn cut_attempts() {
+fn rules_find_attempts_that_are_cut_off() {
     let window = |ratio: &str, lines: &str| {
         ours(&format!("budget = {{ window = {{ ratio = {ratio} }} }}\n{lines}"))
     };
@@ -173,7 +174,7 @@ fn cut_attempts() {
 }
 
 #[test]
-fn layers() {
+fn rules_find_retries_in_several_layers() {
     let layer = |name: &str, attempts| Layer { name: name.to_owned(), attempts };
     let chain = |layers: &[(&str, Option<u32>)]| Setting {
         chain: layers.iter().map(|(name, attempts)| layer(name, *attempts)).collect(),
@@ -217,7 +218,7 @@ fn layers() {
 }
 
 #[test]
-fn surroundings() {
+fn rules_take_the_surroundings_into_account() {
     check(within(ours("attempts = 4"), clients(7_058)), "");
     check(within(ours("attempts = 4"), clients(7_059)), "note sockets-held");
     // A call of 4 attempts of 500 ms takes up to 2.7 s: 10,456 of them in a second hold 28,232 connections.

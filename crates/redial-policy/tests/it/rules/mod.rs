@@ -11,8 +11,6 @@ use redial_policy::file::{Route, Setting};
 use redial_policy::rules::{self, review};
 use redial_policy::{Finding, Format, Found, Place, Places, Severity};
 
-const SECOND: u64 = 1_000_000_000;
-
 /// A policy without findings, with these lines added.
 fn ours(lines: &str) -> Found {
     found(Format::Redial, &format!("attempt_timeout = \"500ms\"\n{lines}"))
@@ -20,12 +18,13 @@ fn ours(lines: &str) -> Found {
 
 /// The same with a window budget.
 fn windowed(lines: &str) -> Found {
-    ours(&format!("budget = {{ window = {{}} }}\n{lines}"))
+    ours(&format!("park = 'none'\nbudget = {{ window = {{}} }}\n{lines}"))
 }
 
 fn found(format: Format, policy: &str) -> Found {
     Found {
         checks_safety: format == Format::Redial,
+        knows_failures: true,
         name: "payments".to_owned(),
         format,
         policy: toml::from_str::<Policy>(policy).unwrap(),

@@ -1,11 +1,12 @@
+use redial_core::Span;
 use redial_policy::file::Setting;
 use redial_policy::rules::review;
 use redial_policy::{Format, Place};
 
-use super::{SECOND, check, clients, finding, found, golden, ours, routed, within};
+use super::{check, clients, finding, found, golden, ours, routed, within};
 
 #[test]
-fn jitter() {
+fn rules_find_missing_jitter() {
     let none = || ours("backoff = { jitter = 'none' }");
     check(none(), "error no-jitter");
     check(within(none(), clients(1)), "note no-jitter");
@@ -54,16 +55,19 @@ fn jitter() {
 }
 
 #[test]
-fn caps() {
+fn rules_find_problems_of_caps() {
     check(ours("attempts = 5"), "");
     check(ours("attempts = 6"), "warning too-many-attempts");
     check(ours("attempts = 1000\ndeadline = 'none'"), "error too-many-attempts");
     golden(
         found(Format::Envoy, "attempts = 11"),
         "too-many-attempts",
-        "a call makes up to 11 attempts: when all calls fail, that multiplies the load by 11",
+        "a call makes up to 11 attempts: the budget bounds the load, but the caller waits for all of them, and the last \
+         ones rarely succeed",
         "set `num_retries` to 3, which is 4 attempts", // tidy-allow: the name in Envoy's API
     );
+    let message = finding(ours("attempts = 11\nbudget = 'none'"), "too-many-attempts").message;
+    assert!(message.ends_with("when all calls fail, that multiplies the load by 11"), "{message}");
     golden(
         routed(found(Format::Linkerd, "attempts = 1000000\ndeadline = '5s'"), &["GET"], false),
         "too-many-attempts",
@@ -91,8 +95,8 @@ fn caps() {
 }
 
 #[test]
-fn timers() {
-    let ticks = |ms: u64| Setting { timer: Some(ms * 1_000_000), ..Setting::default() };
+fn rules_find_waits_below_the_timer() {
+    let ticks = |ms: u64| Setting { timer: Some(Span::from_millis(ms)), ..Setting::default() };
     let base = |base: &str| ours(&format!("backoff = {{ base = '{base}' }}"));
     check(base("1ms"), "");
     check(base("999us"), "warning base-below-timer");
@@ -102,12 +106,12 @@ fn timers() {
         within(base("10ms"), ticks(15)),
         "base-below-timer",
         "the first wait is at most 10ms, below the timer's resolution of 15ms: all draws become the same wait",
-        "write `backoff.base = \"150ms\"`",
+        "write `backoff.base = \"100ms\"`",
     );
 }
 
 #[test]
-fn hints() {
+fn rules_find_ignored_hints() {
     check(ours("hint = 'ignore'"), "warning hint-ignored");
     check(ours("hint = 'ignore'\nretry_on = ['connect', 'timeout']"), "");
     check(routed(found(Format::Istio, "hint = 'ignore'"), &["GET"], false), "note hint-ignored");
@@ -115,12 +119,14 @@ fn hints() {
     check(ours("deadline = 'none'\nhint = { honour = { cap = '10m' } }"), "warning hint-uncapped");
     // Where only a deadline bounds hints, one finding requests it.
     let pushback = "deadline = 'none'\nretry_on = [14]\nhint.honour.cap = '366d'";
-    check(found(Format::Grpc, pushback), "warning no-timeout");
+    // Code usually sets the deadlines of gRPC.
+    check(found(Format::Grpc, pushback), "note no-timeout");
     let long = found(Format::Grpc, &pushback.replace("none", "10m"));
     golden(
         long,
         "hint-uncapped",
-        "a Retry-After of any length is honoured, and the deadline is 10m: a server can block its callers",
+        "a pushback (`grpc-retry-pushback-ms`) of any length is honoured, and the deadline is 10m: a server can block its \
+         callers",
         "set `timeout` to 60s",
     );
     let help =
@@ -136,24 +142,26 @@ fn hints() {
 }
 
 #[test]
-fn time() {
+fn rules_find_problems_of_time_limits() {
     let slo = |slo| Setting { slo: Some(slo), ..Setting::default() };
     let quick =
         || ours("attempt_timeout = '150ms'".replace("attempt_timeout", "connect_timeout").as_str());
     // 4 × 500 ms + 100 + 200 + 400 ms.
-    check(within(quick(), slo(30 * SECOND)), "");
-    check(within(quick(), slo(9 * SECOND)), "note slower-than-slo");
-    check(within(quick(), slo(8 * SECOND)), "error slower-than-slo");
+    check(within(quick(), slo(Span::from_secs(30))), "");
+    check(within(quick(), slo(Span::from_secs(9))), "note slower-than-slo");
+    check(within(quick(), slo(Span::from_secs(8))), "error slower-than-slo");
     golden(
-        within(quick(), slo(2 * SECOND)),
+        within(quick(), slo(Span::from_secs(2))),
         "slower-than-slo",
-        "a call of 4 attempts takes 2700ms in the worst case, more than a third of the SLO of 2s, which is 666ms",
+        "a call of 4 attempts takes 2700ms in the worst case, more than the 666ms that it may take: a third of the SLO of \
+         2s, so that two thirds are left for the rest of the request",
         "write `deadline = \"666ms\"`, or make fewer attempts",
     );
     golden(
-        within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(2 * SECOND)),
+        within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(Span::from_secs(2))),
         "slower-than-slo",
-        "a call of 4 attempts never ends in the worst case, more than a third of the SLO of 2s, which is 666ms",
+        "a call of 4 attempts never ends in the worst case, more than the 666ms that it may take: a third of the SLO of 2s, \
+         so that two thirds are left for the rest of the request",
         "set `timeout` to 0.666s, or make fewer attempts",
     );
 
@@ -216,7 +224,7 @@ fn no_advice_is_a_short_timeout() {
                 "hedge = 'none'\nattempts = {attempts}\nattempt_timeout = '{attempt}ms'\ndeadline = '{deadline}ms'\n\
                  backoff = {{ base = '1ms', cap = '1ms' }}"
             );
-            for slo in [None, Some(3 * deadline * 500_000)] {
+            for slo in [None, Some(Span::from_micros(3 * deadline * 500))] {
                 let one =
                     within(found(Format::Redial, &policy), Setting { slo, ..Setting::default() });
                 for finding in review(&[one]) {
@@ -226,9 +234,9 @@ fn no_advice_is_a_short_timeout() {
                     {
                         let (_, value) = line.split_once(" = ").unwrap();
                         let value = value.trim_matches('"');
-                        let nanos = redial_core::parse_duration(value).unwrap();
+                        let span: Span = value.parse().unwrap();
                         assert!(
-                            nanos >= SECOND / 4,
+                            span >= Span::from_millis(250),
                             "{}: {}\n{policy}",
                             finding.rule.name,
                             finding.help
@@ -241,7 +249,7 @@ fn no_advice_is_a_short_timeout() {
 }
 
 #[test]
-fn delays() {
+fn rules_find_problems_of_delays() {
     let waits = |jitter: &str, deadline: &str| {
         ours(&format!(
             "deadline = '{deadline}'\nbackoff = {{ base = '1s', cap = '60s', jitter = '{jitter}' }}"

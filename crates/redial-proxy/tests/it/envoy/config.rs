@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use redial_policy::file::{File, Named};
-use redial_policy::{Format, Inputs, Source};
+use redial_policy::{Format, Inputs, SourceText};
 use redial_proxy::Proxy;
 
 use super::cells::CONDITIONS;
@@ -147,7 +147,7 @@ impl Ours {
     pub(super) fn start(text: &str, live: u16, closed: u16) -> Self {
         let mut inputs = Inputs::new();
         let text = text.replace(LISTEN, "10000");
-        inputs.add(Source::new("envoy.yaml", text.into_bytes()).unwrap(), None).unwrap();
+        inputs.add(SourceText::new("envoy.yaml", text.into_bytes()).unwrap(), None).unwrap();
         let reading = inputs.read(Some(Format::Envoy));
         assert!(reading.problems.is_empty(), "{:?}", reading.problems);
         assert_eq!(reading.found.len(), 3 * CONDITIONS.len());

@@ -1,5 +1,5 @@
 //! The same config in Envoy and, imported, in the proxy: 9 retry conditions and 13 behaviours of an upstream. The upstream
-//! sees the same attempts and the caller the same status, or the difference is in `docs/sidecar-envoy.md` with its reason.
+//! sees the same attempts and the caller the same status, or the difference is in `attempts.md` with its reason.
 //!
 //! `cargo xtask test` installs Envoy and sets `REDIAL_TEST_ENVOY`.
 

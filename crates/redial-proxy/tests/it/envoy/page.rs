@@ -48,7 +48,7 @@ fn reason(compared: &Compared) -> Option<usize> {
 /// Compares the results with the page.
 pub(super) fn check(results: &[&Compared]) {
     let page = page(results);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sidecar-envoy.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/envoy/attempts.md");
     if env::var_os("REDIAL_BLESS").is_some() {
         fs::write(&path, &page).unwrap();
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use redial_core::Nanos;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::{Deadline, Time};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::timeout_at;
 
-use super::super::{Handled, Handler, Job, Lease};
+use super::super::{Handled, Handler, Job, JobLease};
 use super::WorkerError;
 use super::destinations::Destinations;
 use super::engine::{Attempt, Candidate, Decision, Engine};
@@ -43,10 +43,10 @@ pub(super) struct Attempts<H> {
 
 /// A job that was not tried yet.
 struct Pending {
-    lease: Lease,
+    lease: JobLease,
     job: Arc<Job>,
     /// When it was claimed, and how long ago the job had been claimed first by then.
-    claimed: Nanos,
+    claimed: Time,
     age: Duration,
     target: Result<Target, String>,
 }
@@ -58,7 +58,7 @@ struct Target {
 }
 
 struct Running {
-    lease: Lease,
+    lease: JobLease,
     destination: Option<String>,
     attempt: Attempt,
     task: AbortHandle,
@@ -99,7 +99,7 @@ impl<H: Handler> Attempts<H> {
     }
 
     /// How many jobs wait for a worker, or for a place at a destination that answers.
-    pub(super) fn waiting(&self, now: Nanos) -> usize {
+    pub(super) fn waiting(&self, now: Time) -> usize {
         self.ready.len() + self.destinations.waiting(now)
     }
 
@@ -112,7 +112,7 @@ impl<H: Handler> Attempts<H> {
         self.running.len()
     }
 
-    pub(super) fn next_stuck(&self, now: Nanos) -> Nanos {
+    pub(super) fn next_stuck(&self, now: Time) -> Option<Time> {
         self.destinations.next_stuck(now)
     }
 
@@ -120,13 +120,13 @@ impl<H: Handler> Attempts<H> {
         self.engine.next_seed()
     }
 
-    pub(super) fn push(&mut self, lease: Lease, job: Arc<Job>, claimed: Nanos, age: Duration) {
+    pub(super) fn push(&mut self, lease: JobLease, job: Arc<Job>, claimed: Time, age: Duration) {
         let target = look(&*self.handler, &job);
         self.ready.push_back(Pending { lease, job, claimed, age, target });
     }
 
     /// Gives free workers something to do. Returns what was not admitted.
-    pub(super) fn start(&mut self, reporter: &Reporter, now: Nanos) -> Vec<Outgoing> {
+    pub(super) fn start(&mut self, reporter: &Reporter, now: Time) -> Vec<Outgoing> {
         let mut refused = Vec::new();
         while self.running.len() < self.workers {
             let Some(pending) = self.ready.pop_front() else { break };
@@ -135,7 +135,7 @@ impl<H: Handler> Attempts<H> {
         refused
     }
 
-    fn start_one(&mut self, pending: Pending, reporter: &Reporter, now: Nanos) -> Option<Outgoing> {
+    fn start_one(&mut self, pending: Pending, reporter: &Reporter, now: Time) -> Option<Outgoing> {
         let refused = |lease, decision| Some(Outgoing::new(lease, decision, Duration::ZERO));
         let (destination, safety) = match &pending.target {
             Ok(Target { destination, safety }) => (destination.clone(), *safety),
@@ -167,7 +167,7 @@ impl<H: Handler> Attempts<H> {
     }
 
     /// An attempt no longer has a place at its destination: the next job there goes first.
-    fn leave(&mut self, destination: Option<&str>, answered: bool, now: Nanos) {
+    fn leave(&mut self, destination: Option<&str>, answered: bool, now: Time) {
         let next = destination.and_then(|name| self.destinations.leave(name, answered, now));
         next.into_iter().for_each(|next| self.ready.push_front(next));
     }
@@ -188,7 +188,7 @@ impl<H: Handler> Attempts<H> {
         &mut self,
         ended: Result<(Id, Ended), JoinError>,
         reporter: &Reporter,
-        now: Nanos,
+        now: Time,
     ) -> Option<Finished> {
         let (id, ended) = match ended {
             Ok((id, ended)) => (id, Ok(ended)),
@@ -198,7 +198,7 @@ impl<H: Handler> Attempts<H> {
         reporter.ended(since);
         let destination = destination.as_deref();
         self.leave(destination, matches!(ended, Ok(Ended::Handled(_))), now);
-        let took = Duration::from_nanos(now.saturating_sub(since.began));
+        let took = Duration::from(now - since.began);
         let (decision, fatal) = match judge(ended, took) {
             Judged::Tried(outcome, text) => {
                 (attempt.settle(&outcome, text, now, self.next_seed()), None)
@@ -219,8 +219,8 @@ impl<H: Handler> Attempts<H> {
     }
 
     /// Removes jobs that were claimed by then and not started.
-    pub(super) fn take_waiting(&mut self, by: Nanos) -> Vec<Lease> {
-        let is_old = |pending: &Pending| pending.claimed <= by;
+    pub(super) fn take_waiting(&mut self, by: Deadline) -> Vec<JobLease> {
+        let is_old = |pending: &Pending| by >= pending.claimed.into();
         let (old, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.ready).into_iter().partition(is_old);
         self.ready = kept;
@@ -229,7 +229,7 @@ impl<H: Handler> Attempts<H> {
     }
 
     /// Removes jobs that wait for destinations that do not answer, all but `kept` of them.
-    pub(super) fn take_stuck(&mut self, kept: usize, now: Nanos) -> Vec<Outgoing> {
+    pub(super) fn take_stuck(&mut self, kept: usize, now: Time) -> Vec<Outgoing> {
         let stuck = self.destinations.take_stuck(kept, now);
         let out = |(Pending { lease, job, target, .. }, silent_for): (Pending, Duration)| {
             let destination = target.ok()?.destination?;
@@ -240,13 +240,13 @@ impl<H: Handler> Attempts<H> {
     }
 
     /// Aborts every attempt: the worker stops, and has waited long enough.
-    pub(super) fn cut_off(&mut self, reporter: &Reporter, now: Nanos) -> Vec<Outgoing> {
+    pub(super) fn cut_off(&mut self, reporter: &Reporter, now: Time) -> Vec<Outgoing> {
         let running: Vec<Running> = self.running.drain().map(|(_, running)| running).collect();
         running.into_iter().map(|running| self.abort(running, reporter, now)).collect()
     }
 
     /// Removes a job that this worker no longer has.
-    pub(super) fn remove(&mut self, lease: Lease, reporter: &Reporter, now: Nanos) {
+    pub(super) fn remove(&mut self, lease: JobLease, reporter: &Reporter, now: Time) {
         let found = self.running.iter().find(|(_, running)| running.lease == lease);
         let id = found.map(|(id, _)| *id);
         if let Some(running) = id.and_then(|id| self.running.remove(&id)) {
@@ -258,12 +258,12 @@ impl<H: Handler> Attempts<H> {
         self.ready.extend(self.destinations.take_free());
     }
 
-    fn abort(&mut self, running: Running, reporter: &Reporter, now: Nanos) -> Outgoing {
+    fn abort(&mut self, running: Running, reporter: &Reporter, now: Time) -> Outgoing {
         let Running { lease, destination, attempt, task, since } = running;
         task.abort();
         reporter.ended(since);
         self.leave(destination.as_deref(), false, now);
-        let took = Duration::from_nanos(now.saturating_sub(since.began));
+        let took = Duration::from(now - since.began);
         Outgoing::new(lease, attempt.abandon(now, self.next_seed()), took)
     }
 }

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use redial_core::Nanos;
 use redial_core::schedule::Backoff;
+use redial_core::{Deadline, Span, Time};
 use tokio::time::timeout;
 
 use super::super::{Reply, StoreError};
@@ -17,11 +17,17 @@ pub(super) struct StoreCall<T> {
 }
 
 /// How long the store is left alone after failures.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pause {
     /// Failures in a row.
     failures: u32,
-    pub(super) until: Nanos,
+    pub(super) until: Deadline,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self { failures: 0, until: Time::ZERO.into() }
+    }
 }
 
 impl<T> Default for StoreCall<T> {
@@ -36,8 +42,8 @@ impl<T> StoreCall<T> {
     }
 
     /// Whether a request may be sent.
-    pub(super) fn is_free(&self, now: Nanos) -> bool {
-        self.in_flight.is_none() && now >= self.pause.until
+    pub(super) fn is_free(&self, now: Time) -> bool {
+        self.in_flight.is_none() && self.pause.until.is_over(now)
     }
 
     /// Sends a request. An answer that takes longer than `most` is worth nothing.
@@ -70,12 +76,12 @@ impl<T> StoreCall<T> {
 impl Pause {
     /// The store could not be reached. Returns how long it is left alone: a small part of a lease, so that there is time to
     /// settle what is held.
-    pub(super) fn failed(&mut self, lease: Duration, seed: u64, now: Nanos) -> Duration {
+    pub(super) fn failed(&mut self, lease: Duration, seed: u64, now: Time) -> Duration {
         self.failures += 1;
         let cap = (lease / 6).min(Duration::from_secs(5));
         let backoff = Backoff::exponential(Duration::from_millis(100).min(cap), cap);
-        let wait = backoff.delay(self.failures, 0, seed);
-        self.until = now.saturating_add(wait);
-        Duration::from_nanos(wait)
+        let wait = backoff.delay(self.failures, Span::ZERO, seed);
+        self.until = (now + wait).into();
+        wait.into()
     }
 }

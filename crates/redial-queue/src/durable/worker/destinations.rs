@@ -7,10 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, nanos};
+use redial_core::{Span, Time};
 
 /// A destination is stuck when all of its places are taken and it has answered nothing for this long.
-const STUCK_AFTER: Duration = Duration::from_millis(250);
+const STUCK_AFTER: Span = Span::from_millis(250);
 
 /// The places of each destination that has work here, and the jobs `T` that wait for one.
 pub(super) struct Destinations<T> {
@@ -24,7 +24,7 @@ struct Destination<T> {
     running: usize,
     waiting: VecDeque<T>,
     /// When an attempt was last answered, or a place was taken.
-    progress: Nanos,
+    progress: Time,
 }
 
 impl<T> Destinations<T> {
@@ -38,7 +38,7 @@ impl<T> Destinations<T> {
     }
 
     /// How many of them wait at destinations that answer.
-    pub(super) fn waiting(&self, now: Nanos) -> usize {
+    pub(super) fn waiting(&self, now: Time) -> usize {
         if self.waiting == 0 {
             return 0;
         }
@@ -47,7 +47,7 @@ impl<T> Destinations<T> {
     }
 
     /// Takes a place for a job and returns the job, or keeps the job until there is one.
-    pub(super) fn enter(&mut self, destination: &str, job: T, now: Nanos) -> Option<T> {
+    pub(super) fn enter(&mut self, destination: &str, job: T, now: Time) -> Option<T> {
         let destination = self.all.entry(destination.to_owned()).or_default();
         if destination.running < self.places {
             destination.running += 1;
@@ -60,7 +60,7 @@ impl<T> Destinations<T> {
     }
 
     /// An attempt is over; `answered` if the destination ended it. Returns the job that may take its place.
-    pub(super) fn leave(&mut self, name: &str, answered: bool, now: Nanos) -> Option<T> {
+    pub(super) fn leave(&mut self, name: &str, answered: bool, now: Time) -> Option<T> {
         let destination = self.all.get_mut(name)?;
         destination.running = destination.running.saturating_sub(1);
         if answered {
@@ -94,14 +94,14 @@ impl<T> Destinations<T> {
 
     /// Removes the jobs that wait for destinations that are stuck, all but `kept` of them; the newest go. Returns with each how
     /// long its destination has not answered.
-    pub(super) fn take_stuck(&mut self, mut kept: usize, now: Nanos) -> Vec<(T, Duration)> {
+    pub(super) fn take_stuck(&mut self, mut kept: usize, now: Time) -> Vec<(T, Duration)> {
         self.drain(|destination| {
             if !destination.is_stuck(now) {
                 return VecDeque::new();
             }
             let stay = kept.min(destination.waiting.len());
             kept -= stay;
-            let silent_for = Duration::from_nanos(now.saturating_sub(destination.progress));
+            let silent_for = Duration::from(now - destination.progress);
             destination.waiting.drain(stay..).map(|job| (job, silent_for)).collect()
         })
     }
@@ -117,18 +117,18 @@ impl<T> Destinations<T> {
     }
 
     /// When the next destination with jobs that wait is stuck, if nothing happens.
-    pub(super) fn next_stuck(&self, now: Nanos) -> Nanos {
+    pub(super) fn next_stuck(&self, now: Time) -> Option<Time> {
         if self.waiting == 0 {
-            return NEVER;
+            return None;
         }
         let full = self.all.values().filter(|destination| !destination.waiting.is_empty());
-        full.map(Destination::stuck_at).filter(|time| *time > now).min().unwrap_or(NEVER)
+        full.map(Destination::stuck_at).filter(|time| *time > now).min()
     }
 }
 
 impl<T> Default for Destination<T> {
     fn default() -> Self {
-        Self { running: 0, waiting: VecDeque::new(), progress: 0 }
+        Self { running: 0, waiting: VecDeque::new(), progress: Time::ZERO }
     }
 }
 
@@ -137,11 +137,11 @@ impl<T> Destination<T> {
         self.running == 0 && self.waiting.is_empty()
     }
 
-    fn stuck_at(&self) -> Nanos {
-        self.progress.saturating_add(nanos(STUCK_AFTER))
+    fn stuck_at(&self) -> Time {
+        self.progress + STUCK_AFTER
     }
 
-    fn is_stuck(&self, now: Nanos) -> bool {
+    fn is_stuck(&self, now: Time) -> bool {
         now >= self.stuck_at()
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{
-    Call, Context, Event, MS, NEVER, Nanos, Observer, Permit, Policy, Progress, Request, Stop,
-    Suspended, draw,
+    Call, Context, Deadline, Event, Observer, Permit, Policy, Progress, Request, Span, Stop,
+    Suspended, Time, draw,
 };
 
-use super::super::{Job, Verdict};
+use super::super::{Job, JobVerdict};
 use super::pacer::{Pacer, gap};
 use crate::observer::KeyedObserver;
 use crate::watch::Trend;
 
 /// The time between two jobs that could not be tried and are due again.
-const NOT_TRIED_GAP: Nanos = 5 * MS;
+const NOT_TRIED_GAP: Span = Span::from_millis(5);
 
 /// The longest wait of a job only because its destination is silent.
 const MOST_SILENT: Duration = Duration::from_secs(3600);
@@ -51,7 +52,7 @@ struct Rules {
 
 impl Rules {
     fn new(policy: &Policy) -> Self {
-        let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory_nanos());
+        let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory_span());
         Self { policy: Arc::new(policy.clone()), scopes, refused: Pacer::new() }
     }
 }
@@ -60,7 +61,7 @@ impl Rules {
 pub(super) struct Candidate<'a> {
     pub(super) job: &'a Job,
     /// When it was claimed, and how long ago it had been claimed first by then.
-    pub(super) claimed: Nanos,
+    pub(super) claimed: Time,
     pub(super) age: Duration,
     pub(super) destination: Option<String>,
     pub(super) safety: Safety,
@@ -78,7 +79,7 @@ pub(super) struct Attempt {
 
 /// What becomes of a job, and why.
 pub(super) struct Decision {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: JobVerdict,
     /// In a line, for the history.
     pub(super) outcome: String,
     pub(super) stop: Option<Stop>,
@@ -88,16 +89,16 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    pub(super) fn new(verdict: Verdict, outcome: String) -> Self {
+    pub(super) fn new(verdict: JobVerdict, outcome: String) -> Self {
         Self { verdict, outcome, stop: None, failure: None, trend: Trend::default() }
     }
 
     pub(super) fn dead(reason: &str, outcome: String) -> Self {
-        Self::new(Verdict::Dead { reason: reason.to_owned() }, outcome)
+        Self::new(JobVerdict::Dead { reason: reason.to_owned() }, outcome)
     }
 
     /// The attempt is not made.
-    fn refused(job: &Job, stop: Stop, verdict: Verdict) -> Self {
+    fn refused(job: &Job, stop: Stop, verdict: JobVerdict) -> Self {
         let last = job.history.last().map(|tried| tried.outcome.as_str());
         let outcome =
             last.map_or_else(|| stop.to_string(), |last| format!("{stop}; before: {last}"));
@@ -129,11 +130,11 @@ impl Engine {
     pub(super) fn admit(
         &mut self,
         candidate: Candidate<'_>,
-        now: Nanos,
+        now: Time,
     ) -> Result<Attempt, Decision> {
         let seed = self.next_seed();
         let Candidate { job, age, claimed, destination, safety } = candidate;
-        let key = job.key.as_ref().map_or(0, |key| self.state.hash_one(key));
+        let key = job.key.as_ref().and_then(|key| NonZeroU64::new(self.state.hash_one(key)));
         let rules = match &job.policy {
             None => &mut self.own,
             Some(name) if self.named.contains_key(name) => {
@@ -146,18 +147,15 @@ impl Engine {
         let guards = rules.scopes.get(destination, now, || Guards::new(&policy, 1, seed));
         let request = Request { safety, key, ..Request::default() };
         let observer = self.observer.as_ref().map(|observer| {
-            let key = if key == 0 { self.state.hash_one(job.id) } else { key };
+            let key = key.map_or_else(|| self.state.hash_one(job.id), NonZeroU64::get);
             KeyedObserver { observer: Arc::clone(observer), key, continues }
         });
         let cx = context(&policy, &guards, observer.as_ref(), request);
-        let deadline = match policy.deadline_nanos() {
-            NEVER => NEVER,
-            whole => claimed.saturating_add(whole.saturating_sub(redial_core::nanos(age))),
-        };
+        let deadline = policy.deadline_limit().span().map(|whole| claimed + (whole - age.into()));
         // The store has charged this attempt already; the engine counts it when it admits it.
         let attempts = job.progress.attempts.saturating_sub(1);
         let progress = Progress { attempts, ..job.progress };
-        let revived = Call::revive(progress, &cx, deadline, now);
+        let revived = Call::revive(progress, &cx, deadline.into(), now);
         if let (Err(reason), Some(observer)) = (&revived, &observer) {
             observer.call_event(request.info(), &Event::Stopped { reason: *reason, attempts });
         }
@@ -168,7 +166,7 @@ impl Engine {
             Err(stop) if stop.is_guard() => {
                 let gap = gap(&policy, stop);
                 let wait = rules.refused.next(slot, gap, now) + pause(&policy, job.progress, seed);
-                Err(Decision::refused(job, stop, Verdict::Postpone { wait }))
+                Err(Decision::refused(job, stop, JobVerdict::Postpone { wait }))
             }
             Err(stop) => Err(Decision::refused(job, stop, dead(stop))),
         }
@@ -180,11 +178,11 @@ impl Engine {
         attempt: Attempt,
         destination: Option<&str>,
         why: String,
-        now: Nanos,
+        now: Time,
     ) -> Decision {
         let seed = self.next_seed();
         let wait = self.not_tried.next(self.state.hash_one(destination), NOT_TRIED_GAP, now);
-        Decision::new(Verdict::Postpone { wait: wait + attempt.give_back(now, seed) }, why)
+        Decision::new(JobVerdict::Postpone { wait: wait + attempt.give_back(now, seed) }, why)
     }
 
     /// All places of a destination are taken, and it has not answered for a while. The job waits for at least as long again:
@@ -194,7 +192,7 @@ impl Engine {
         job: &Job,
         destination: &str,
         silent_for: Duration,
-        now: Nanos,
+        now: Time,
     ) -> Decision {
         let seed = self.next_seed();
         let slot = self.state.hash_one(Some(destination));
@@ -206,7 +204,7 @@ impl Engine {
         let wait = wait + pause(&rules.policy, job.progress, seed).max(silent_for.min(MOST_SILENT));
         let outcome = format!("{destination} does not answer, and has all of its places");
         let stop = Some(Stop::Concurrency);
-        Decision { stop, ..Decision::new(Verdict::Postpone { wait }, outcome) }
+        Decision { stop, ..Decision::new(JobVerdict::Postpone { wait }, outcome) }
     }
 
     fn unknown_policy(&self, name: &str) -> Decision {
@@ -217,8 +215,8 @@ impl Engine {
     }
 }
 
-fn dead(stop: Stop) -> Verdict {
-    Verdict::Dead { reason: stop.name().to_owned() }
+fn dead(stop: Stop) -> JobVerdict {
+    JobVerdict::Dead { reason: stop.name().to_owned() }
 }
 
 fn context<'a>(
@@ -250,25 +248,25 @@ fn uncancelled(outcome: &Outcome) -> Outcome {
 fn pause(policy: &Policy, progress: Progress, seed: u64) -> Duration {
     let backoff = Backoff { jitter: Jitter::Equal, ..*policy.backoff() };
     let delay = backoff.delay(progress.step.saturating_add(1), progress.drawn, seed);
-    Duration::from_nanos(delay.max(MS))
+    delay.max(Span::MILLISECOND).into()
 }
 
 impl Attempt {
     /// When it has to be cut off.
-    pub(super) fn expires(&self) -> Nanos {
+    pub(super) fn expires(&self) -> Deadline {
         self.permit.expires
     }
 
     /// What follows from it. Another process may make the next attempt, so this one pays for none.
-    pub(super) fn settle(self, outcome: &Outcome, text: String, now: Nanos, seed: u64) -> Decision {
+    pub(super) fn settle(self, outcome: &Outcome, text: String, now: Time, seed: u64) -> Decision {
         let Self { policy, guards, request, observer, call, permit } = self;
         let cx = context(&policy, &guards, observer.as_ref(), request);
         let trend = Trend::of(permit.number, policy.backoff());
         let (verdict, stop) = match call.suspend(&cx, permit, &uncancelled(outcome), now, || seed) {
-            Suspended::Done => (Verdict::Done, None),
+            Suspended::Done => (JobVerdict::Done, None),
             Suspended::Wait { until, progress } => {
-                let wait = Duration::from_nanos(until.saturating_sub(now));
-                (Verdict::Retry { wait, progress }, None)
+                let wait = (until - now).into();
+                (JobVerdict::Retry { wait, progress }, None)
             }
             Suspended::Stop(stop) => (dead(stop), Some(stop)),
         };
@@ -277,14 +275,14 @@ impl Attempt {
     }
 
     /// The worker stopped before it was over: the job is tried again.
-    pub(super) fn abandon(self, now: Nanos, seed: u64) -> Decision {
+    pub(super) fn abandon(self, now: Time, seed: u64) -> Decision {
         let progress = self.call.progress();
-        let verdict = Verdict::Retry { wait: self.give_back(now, seed), progress };
+        let verdict = JobVerdict::Retry { wait: self.give_back(now, seed), progress };
         Decision::new(verdict, "the worker stopped before it was done".to_owned())
     }
 
     /// It is over without an outcome. Returns how long the job waits.
-    fn give_back(self, now: Nanos, seed: u64) -> Duration {
+    fn give_back(self, now: Time, seed: u64) -> Duration {
         let Self { policy, guards, request, observer, mut call, permit } = self;
         let cx = context(&policy, &guards, observer.as_ref(), request);
         let progress = call.progress();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redial_core::{MS, NEVER, Nanos, nanos};
+use redial_core::{Deadline, Span, Time};
 
 use super::super::{Claim, Claimed, Claims, DurableQueue};
 use super::call::StoreCall;
@@ -20,16 +20,16 @@ pub(super) struct Fetch {
     /// There may be something to claim.
     is_due: bool,
     /// When there may be something to claim, even if nothing changes.
-    due_at: Nanos,
+    due_at: Deadline,
     /// When the last claim was sent, and for how many jobs.
-    sent: Nanos,
+    sent: Time,
     most: usize,
     /// How many changes of the queue the last claim has seen.
     seen: u64,
     /// Handlers take so long that nothing is claimed in advance.
     is_slow: bool,
     /// Since when, and until when, the rate of the queue holds back what is due.
-    limited: Option<(Nanos, Nanos)>,
+    limited: Option<(Time, Time)>,
 }
 
 impl Fetch {
@@ -42,8 +42,8 @@ impl Fetch {
             count: StoreCall::default(),
             change: StoreCall::default(),
             is_due: true,
-            due_at: NEVER,
-            sent: 0,
+            due_at: Deadline::NONE,
+            sent: Time::ZERO,
             most: 0,
             seen: 0,
             is_slow: false,
@@ -57,9 +57,9 @@ impl Fetch {
     }
 
     /// Claims up to `room` jobs, or waits for a change of the queue.
-    pub(super) fn advance(&mut self, room: usize, reporter: &Reporter, now: Nanos) {
-        if now >= self.due_at {
-            (self.is_due, self.due_at) = (true, NEVER);
+    pub(super) fn advance(&mut self, room: usize, reporter: &Reporter, now: Time) {
+        if self.due_at.is_over(now) {
+            (self.is_due, self.due_at) = (true, Deadline::NONE);
         }
         if self.claim.is_in_flight() || self.count.is_in_flight() {
             return;
@@ -73,10 +73,10 @@ impl Fetch {
         }
     }
 
-    fn send_claim(&mut self, most: usize, reporter: &Reporter, now: Nanos) {
+    fn send_claim(&mut self, most: usize, reporter: &Reporter, now: Time) {
         (self.is_due, self.sent, self.most) = (false, now, most);
         if let Some((since, until)) = self.limited.take() {
-            reporter.limited(Duration::from_nanos(now.min(until).saturating_sub(since)));
+            reporter.limited((now.min(until) - since).into());
         }
         let queue = self.queue.clone();
         let claim = Claim { queue: queue.name().to_owned(), most, lease: self.lease };
@@ -84,23 +84,24 @@ impl Fetch {
     }
 
     /// When [`advance`](Self::advance) has something to do, if nothing happens.
-    pub(super) fn next(&self) -> Nanos {
+    pub(super) fn next(&self) -> Deadline {
         let claim = if self.is_due { self.claim.pause.until } else { self.due_at };
         let listens = self.change.is_in_flight() || self.is_due;
-        claim.min(if listens { NEVER } else { self.change.pause.until })
+        claim.min(if listens { Deadline::NONE } else { self.change.pause.until })
     }
 
     /// The store has answered a claim. Returns the jobs, and when the claim was sent.
-    pub(super) fn claimed(&mut self, claims: Claims, now: Nanos) -> (Vec<Claimed>, Nanos) {
+    pub(super) fn claimed(&mut self, claims: Claims, now: Time) -> (Vec<Claimed>, Time) {
         self.seen = claims.seen;
         if claims.jobs.len() >= self.most {
             self.is_due = true;
         } else {
             // A worker that has stopped may have left a retry that is due sooner.
-            let next = claims.next.map_or(NEVER, |next| nanos(next).max(MS)).min(nanos(self.lease));
-            let next = now.saturating_add(next);
+            let lease = Span::from(self.lease);
+            let next = claims.next.map(|next| Span::from(next).max(Span::MILLISECOND));
+            let next = now + next.map_or(lease, |next| next.min(lease));
             self.limited = claims.limited.then_some((now, next));
-            self.due_at = self.due_at.min(next);
+            self.due_at = self.due_at.min(next.into());
         }
         (claims.jobs, self.sent)
     }
@@ -119,8 +120,8 @@ impl Fetch {
     }
 
     /// A job is due again after this long.
-    pub(super) fn due_after(&mut self, wait: Duration, now: Nanos) {
-        self.due_at = self.due_at.min(now.saturating_add(nanos(wait)));
+    pub(super) fn due_after(&mut self, wait: Duration, now: Time) {
+        self.due_at = self.due_at.min((now + Span::from(wait)).into());
     }
 
     /// There may be something to claim.

@@ -6,29 +6,29 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, nanos};
+use redial_core::{Deadline, Span, Time};
 
-use super::super::{DurableQueue, Job, Lease};
+use super::super::{DurableQueue, Job, JobLease};
 use super::call::StoreCall;
 
 /// The claims that this worker holds, until the store has the outcome of each.
 pub(super) struct Leases {
-    held: HashMap<Lease, Held>,
+    held: HashMap<JobLease, Held>,
     /// How long a lease is.
     length: Duration,
     /// No lease has to be dropped before this.
-    earliest: Nanos,
+    earliest: Deadline,
     /// When the next heartbeat is due.
-    due: Nanos,
+    due: Time,
     /// When the last heartbeat was sent.
-    sent: Nanos,
-    pub(super) beat: StoreCall<Vec<(Lease, bool)>>,
+    sent: Time,
+    pub(super) beat: StoreCall<Vec<(JobLease, bool)>>,
 }
 
 pub(super) struct Held {
     pub(super) job: Arc<Job>,
     /// When the lease runs out, at the earliest.
-    pub(super) expires: Nanos,
+    pub(super) expires: Time,
     /// Its outcome is in the outbox, or with the store.
     is_over: bool,
 }
@@ -36,7 +36,14 @@ pub(super) struct Held {
 impl Leases {
     pub(super) fn new(length: Duration) -> Self {
         let beat = StoreCall::default();
-        Self { held: HashMap::new(), length, earliest: NEVER, due: 0, sent: 0, beat }
+        Self {
+            held: HashMap::new(),
+            length,
+            earliest: Deadline::NONE,
+            due: Time::ZERO,
+            sent: Time::ZERO,
+            beat,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -47,49 +54,52 @@ impl Leases {
         self.held.is_empty()
     }
 
-    fn length(&self) -> Nanos {
-        nanos(self.length)
+    fn length(&self) -> Span {
+        self.length.into()
     }
 
     /// A tenth of a lease before it runs out, the handler is aborted, so that it has ended when another worker begins.
-    fn margin(&self) -> Nanos {
+    fn margin(&self) -> Span {
         self.length() / 10
     }
 
     /// Holds a job that was claimed then.
-    pub(super) fn add(&mut self, lease: Lease, job: Arc<Job>, claimed: Nanos) {
+    pub(super) fn add(&mut self, lease: JobLease, job: Arc<Job>, claimed: Time) {
         if self.held.is_empty() {
-            self.due = claimed.saturating_add(self.length() / 3);
+            self.due = claimed + self.length() / 3;
         }
-        let expires = claimed.saturating_add(self.length());
-        self.earliest = self.earliest.min(expires.saturating_sub(self.margin()));
+        let expires = claimed + self.length();
+        self.earliest = self.earliest.min((expires - self.margin()).into());
         self.held.insert(lease, Held { job, expires, is_over: false });
     }
 
     /// The work on a job is over. Returns whether it is still held.
-    pub(super) fn end(&mut self, lease: Lease) -> bool {
+    pub(super) fn end(&mut self, lease: JobLease) -> bool {
         self.held.get_mut(&lease).is_some_and(|held| {
             held.is_over = true;
             true
         })
     }
 
-    pub(super) fn remove(&mut self, lease: Lease) -> Option<Held> {
+    pub(super) fn remove(&mut self, lease: JobLease) -> Option<Held> {
         self.held.remove(&lease)
     }
 
-    pub(super) fn is_beat_due(&self, now: Nanos) -> bool {
+    pub(super) fn is_beat_due(&self, now: Time) -> bool {
         !self.held.is_empty() && now >= self.due && self.beat.is_free(now)
     }
 
-    pub(super) fn next_beat(&self) -> Nanos {
-        if self.held.is_empty() { NEVER } else { self.due.max(self.beat.pause.until) }
+    pub(super) fn next_beat(&self) -> Deadline {
+        if self.held.is_empty() {
+            return Deadline::NONE;
+        }
+        self.beat.pause.until.max(self.due.into())
     }
 
     /// Sends a heartbeat for all of them.
-    pub(super) fn send_beat(&mut self, queue: &DurableQueue, now: Nanos) {
+    pub(super) fn send_beat(&mut self, queue: &DurableQueue, now: Time) {
         self.sent = now;
-        let leases: Vec<Lease> = self.held.keys().copied().collect();
+        let leases: Vec<JobLease> = self.held.keys().copied().collect();
         let (store, length) = (queue.store().clone(), self.length);
         // A late answer would still count, but settlements wait for it.
         self.beat.send(length / 2, async move {
@@ -100,9 +110,13 @@ impl Leases {
 
     /// The store has the heartbeat. Returns the jobs that other workers have. A worker that stops extends no lease of a job
     /// that is over: it tries to settle until the lease runs out, and not longer.
-    pub(super) fn beaten(&mut self, alive: Vec<(Lease, bool)>, is_stopping: bool) -> Vec<Lease> {
-        self.due = self.sent.saturating_add(self.length() / 3);
-        let expires = self.sent.saturating_add(self.length());
+    pub(super) fn beaten(
+        &mut self,
+        alive: Vec<(JobLease, bool)>,
+        is_stopping: bool,
+    ) -> Vec<JobLease> {
+        self.due = self.sent + self.length() / 3;
+        let expires = self.sent + self.length();
         let mut stale = Vec::new();
         for (lease, alive) in alive {
             let Some(held) = self.held.get_mut(&lease) else { continue };
@@ -116,37 +130,37 @@ impl Leases {
     }
 
     /// When the next lease may have to be dropped.
-    pub(super) fn next_expiry(&self) -> Nanos {
+    pub(super) fn next_expiry(&self) -> Deadline {
         self.earliest
     }
 
     /// Looks at all of them again: what may be dropped has changed.
     pub(super) fn look_again(&mut self) {
-        self.earliest = 0;
+        self.earliest = Time::ZERO.into();
     }
 
     /// The leases that are nearly over. One whose job is over is kept, as long as no other worker has claimed the job, so
     /// that it can be settled; a worker that stops drops it too. What is with the store, in `sent`, is kept.
     pub(super) fn expired(
         &mut self,
-        now: Nanos,
+        now: Time,
         is_stopping: bool,
-        sent: impl FnOnce() -> HashSet<Lease>,
-    ) -> Vec<Lease> {
-        if now < self.earliest {
+        sent: impl FnOnce() -> HashSet<JobLease>,
+    ) -> Vec<JobLease> {
+        if !self.earliest.is_over(now) {
             return Vec::new();
         }
         let (margin, sent) = (self.margin(), sent());
         let mut expired = Vec::new();
-        self.earliest = NEVER;
+        self.earliest = Deadline::NONE;
         for (lease, held) in &self.held {
-            let drop_at = held.expires.saturating_sub(margin);
+            let drop_at = held.expires - margin;
             if held.is_over && !is_stopping || sent.contains(lease) {
                 continue;
             } else if drop_at <= now {
                 expired.push(*lease);
             } else {
-                self.earliest = self.earliest.min(drop_at);
+                self.earliest = self.earliest.min(drop_at.into());
             }
         }
         expired

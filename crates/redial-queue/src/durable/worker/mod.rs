@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, Invalid, Nanos, Observer, Policy, Preset, nanos};
+use redial_core::{Draft, Invalid, Observer, Policy, Preset, Span};
 
 use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
@@ -91,7 +91,7 @@ pub enum Until {
 
 /// What a worker has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct WorkerReport {
     /// Jobs that are done.
     pub done: u64,
     /// Attempts that failed and were scheduled again.
@@ -114,6 +114,31 @@ pub struct Report {
 /// Defaults: the [handler's](Handler::policy) policy and no others by name; 8 workers, a quarter of them for one
 /// destination; leases of 30 s; as many jobs claimed in advance as there are workers. It works until it is stopped. Handlers
 /// that run then continue for as long as the policies' attempt timeouts, or a lease where a policy has none.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::future::pending;
+/// use std::sync::Arc;
+///
+/// use redial_queue::durable::{DurableQueue, Handled, Job, NewJob, Until, Worker};
+/// # use redial_queue::sqlite::SqliteStore;
+///
+/// # let folder = std::env::temp_dir().join(format!("redial-worker-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let store = Arc::new(SqliteStore::open(folder.join("jobs.db"))?);
+/// # let queue = DurableQueue::new(store, "pictures")?;
+/// queue.enqueue(NewJob::new("resize 17")).await?;
+/// let worker = Worker::new(queue).workers(4).until(Until::Empty);
+/// let resize = |_job: Arc<Job>| async { Handled::Done };
+/// let report = worker.run(resize, pending()).await?; // a service passes its shutdown signal
+/// assert_eq!(report.done, 1);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
 pub struct Worker {
     queue: DurableQueue,
     policy: Option<Policy>,
@@ -228,7 +253,7 @@ impl Worker {
         self,
         handler: H,
         stop: impl Future<Output = ()>,
-    ) -> Result<Report, WorkerError> {
+    ) -> Result<WorkerReport, WorkerError> {
         Run::new(self, handler)?.run(stop).await
     }
 
@@ -242,9 +267,9 @@ impl Worker {
     }
 
     /// How long handlers may continue after the worker was stopped.
-    fn drain_time(&self) -> Nanos {
+    fn drain_time(&self) -> Span {
         let timeout = |policy: &Policy| policy.attempt_timeout().unwrap_or(self.lease);
         let all = self.policies.values().chain(&self.policy);
-        nanos(self.drain.unwrap_or_else(|| all.map(timeout).max().unwrap_or_default()))
+        self.drain.unwrap_or_else(|| all.map(timeout).max().unwrap_or_default()).into()
     }
 }

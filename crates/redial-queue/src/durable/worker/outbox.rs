@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Time};
 
-use super::super::{DurableQueue, Lease, Settled, Settlement, Verdict};
+use super::super::{DurableQueue, JobLease, JobVerdict, Settled, Settlement};
 use super::call::StoreCall;
 use super::engine::Decision;
 
 /// The most jobs that are settled at once.
-const MOST: usize = 1000;
+const MAX_SETTLED_JOBS: usize = 1000;
 
 /// The outcomes that the store does not have yet.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct Outbox {
 
 /// An outcome that the store does not have yet.
 pub(super) struct Outgoing {
-    pub(super) lease: Lease,
+    pub(super) lease: JobLease,
     pub(super) decision: Decision,
     pub(super) took: Duration,
     /// Whether the job was claimed in advance, and is given back because this worker will not get to it soon.
@@ -33,13 +33,13 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(lease: Lease, decision: Decision, took: Duration) -> Self {
+    pub(super) fn new(lease: JobLease, decision: Decision, took: Duration) -> Self {
         Self { lease, decision, took, returned: false, was_sent: false }
     }
 
     /// Gives a job back that was not looked at.
-    pub(super) fn returned(lease: Lease) -> Self {
-        let decision = Decision::new(Verdict::Postpone { wait: Duration::ZERO }, String::new());
+    pub(super) fn returned(lease: JobLease) -> Self {
+        let decision = Decision::new(JobVerdict::Postpone { wait: Duration::ZERO }, String::new());
         Self { returned: true, ..Self::new(lease, decision, Duration::ZERO) }
     }
 
@@ -60,15 +60,15 @@ impl Outbox {
     }
 
     /// When there is something to send.
-    pub(super) fn next(&self) -> Nanos {
-        if self.waiting.is_empty() { NEVER } else { self.settle.pause.until }
+    pub(super) fn next(&self) -> Deadline {
+        if self.waiting.is_empty() { Deadline::NONE } else { self.settle.pause.until }
     }
 
-    pub(super) fn send(&mut self, queue: &DurableQueue, lease: Duration, now: Nanos) {
+    pub(super) fn send(&mut self, queue: &DurableQueue, lease: Duration, now: Time) {
         if self.waiting.is_empty() || !self.settle.is_free(now) {
             return;
         }
-        let rest = self.waiting.split_off(self.waiting.len().min(MOST));
+        let rest = self.waiting.split_off(self.waiting.len().min(MAX_SETTLED_JOBS));
         self.sent = std::mem::replace(&mut self.waiting, rest);
         let settlements = self.sent.iter().map(Outgoing::settlement).collect();
         let store = queue.store().clone();
@@ -89,11 +89,11 @@ impl Outbox {
     }
 
     /// The leases that are with the store.
-    pub(super) fn sent(&self) -> HashSet<Lease> {
+    pub(super) fn sent(&self) -> HashSet<JobLease> {
         self.sent.iter().map(|out| out.lease).collect()
     }
 
-    pub(super) fn remove(&mut self, lease: Lease) {
+    pub(super) fn remove(&mut self, lease: JobLease) {
         self.waiting.retain(|out| out.lease != lease);
     }
 }

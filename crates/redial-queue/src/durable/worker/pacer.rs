@@ -4,37 +4,37 @@
 
 use std::time::Duration;
 
-use redial_core::{MS, Nanos, Policy, SECOND, Stop};
+use redial_core::{Policy, Span, Stop, Time};
 
 /// Destinations that share a slot wait longer, and nothing else.
 const SLOTS: usize = 4096;
 
 /// The longest wait, however many jobs were refused before.
-const LONGEST: Nanos = 3600 * SECOND;
+const LONGEST_WAIT: Span = Span::from_secs(3600);
 
 /// When the next refused job is due again, by destination.
-pub(super) struct Pacer(Box<[Nanos]>);
+pub(super) struct Pacer(Box<[Time]>);
 
 impl Pacer {
     pub(super) fn new() -> Self {
-        Self(vec![0; SLOTS].into())
+        Self(vec![Time::ZERO; SLOTS].into())
     }
 
     /// How long a job that is refused now waits, with this much time between two.
-    pub(super) fn next(&mut self, destination: u64, gap: Nanos, now: Nanos) -> Duration {
+    pub(super) fn next(&mut self, destination: u64, gap: Span, now: Time) -> Duration {
         let next = &mut self.0[destination as usize % SLOTS];
-        let due = (*next).clamp(now, now.saturating_add(LONGEST));
-        *next = due.saturating_add(gap);
-        Duration::from_nanos(due - now)
+        let due = (*next).clamp(now, now + LONGEST_WAIT);
+        *next = due + gap;
+        (due - now).into()
     }
 }
 
 /// The time between two jobs that were refused for this reason: what the rate leaves between two attempts; a short time where
 /// a running attempt may end at any moment; otherwise 200 a second.
-pub(super) fn gap(policy: &Policy, stop: Stop) -> Nanos {
+pub(super) fn gap(policy: &Policy, stop: Stop) -> Span {
     match (stop, policy.rate()) {
-        (Stop::RateLimit, Some(rule)) => rule.rate.interval(),
-        (Stop::Concurrency | Stop::CoolDown, _) => MS,
-        _ => 5 * MS,
+        (Stop::RateLimit, Some(rule)) => rule.rate.interval().unwrap_or(Span::MAX),
+        (Stop::Concurrency | Stop::CoolDown, _) => Span::MILLISECOND,
+        _ => Span::from_millis(5),
     }
 }

@@ -1,10 +1,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redial_core::Nanos;
+use redial_core::Time;
 
-use super::super::{Job, StoreError, Verdict};
-use super::Report;
+use super::super::{Job, JobVerdict, StoreError};
+use super::WorkerReport;
 use super::engine::Decision;
 use super::outbox::Outgoing;
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ pub struct WorkerStats {
     /// How many are over and not yet in the store.
     pub unsettled: usize,
     /// What became of the jobs.
-    pub report: Report,
+    pub report: WorkerReport,
 }
 
 /// Reads what a worker is doing, from another task.
@@ -59,16 +59,16 @@ impl Gauge {
 pub(super) struct Reporter {
     gauge: Gauge,
     watch: Option<Arc<dyn Watch<Job>>>,
-    report: Report,
+    report: WorkerReport,
 }
 
 impl Reporter {
     pub(super) fn new(gauge: Gauge, watch: Option<Arc<dyn Watch<Job>>>, workers: usize) -> Self {
         gauge.shared.tally.set_workers(workers);
-        Self { gauge, watch, report: Report::default() }
+        Self { gauge, watch, report: WorkerReport::default() }
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> WorkerReport {
         self.report
     }
 
@@ -82,7 +82,7 @@ impl Reporter {
         &self.gauge.shared.tally
     }
 
-    pub(super) fn started(&self, job: &Job, now: Nanos) -> Running {
+    pub(super) fn started(&self, job: &Job, now: Time) -> Running {
         self.notify(&WorkEvent::Started { item: job, attempt: job.progress.attempts });
         self.tally().begin(now)
     }
@@ -118,18 +118,18 @@ impl Reporter {
         }
         let attempt = item.progress.attempts;
         let event = match verdict {
-            Verdict::Done => {
+            JobVerdict::Done => {
                 self.report.done += 1;
                 WorkEvent::Done { item, attempt, took: out.took }
             }
-            Verdict::Retry { wait, progress } => {
+            JobVerdict::Retry { wait, progress } => {
                 self.report.retried += 1;
                 let polls = progress.poll.then_some("not-yet");
                 let reason = failure.map(|failure| failure.class.name()).or(polls);
                 reason.into_iter().for_each(|reason| self.tally().retried(reason));
                 WorkEvent::Retry { item, attempt, wait: *wait, failure, cause, trend: *trend }
             }
-            Verdict::Postpone { wait } => {
+            JobVerdict::Postpone { wait } => {
                 let count = match out.returned {
                     true => &mut self.report.returned,
                     false => &mut self.report.postponed,
@@ -137,7 +137,7 @@ impl Reporter {
                 *count += 1;
                 WorkEvent::Postponed { item, wait: *wait, stop, failure, cause }
             }
-            Verdict::Dead { reason } => {
+            JobVerdict::Dead { reason } => {
                 self.report.dead += 1;
                 WorkEvent::Dead { item, reason, cause }
             }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, nanos};
+use redial_core::{Deadline, Span, Time};
 use tokio::task::coop::consume_budget;
 use tokio::task::{Id, JoinError};
 use tokio::time::{Sleep, sleep_until};
 
-use super::super::{Claimed, Claims, Handler, Lease, Settled, StoreError, Verdict};
+use super::super::{Claimed, Claims, Handler, JobLease, JobVerdict, Settled, StoreError};
 use super::attempts::{Attempts, Ended, Finished};
 use super::call::Pause;
 use super::engine::Engine;
@@ -20,7 +20,7 @@ use super::fetch::Fetch;
 use super::leases::Leases;
 use super::outbox::{Outbox, Outgoing};
 use super::reporter::Reporter;
-use super::{Report, Until, Worker, WorkerError, check_policy};
+use super::{Until, Worker, WorkerError, WorkerReport, check_policy};
 use crate::clock::Clock;
 
 /// The most jobs that are held, settlements in flight included, as a multiple of those that can run or wait. Where a commit
@@ -37,7 +37,7 @@ pub(super) struct Run<H> {
     outbox: Outbox,
     reporter: Reporter,
     /// Set when the worker stops: when handlers are cut off.
-    cut_off_at: Option<Nanos>,
+    cut_off_at: Option<Time>,
     fatal: Option<WorkerError>,
 }
 
@@ -46,7 +46,7 @@ enum Event {
     Ended(Result<(Id, Ended), JoinError>),
     Claimed(Result<Claims, StoreError>),
     Settled(Result<Vec<Settled>, StoreError>),
-    Beaten(Result<Vec<(Lease, bool)>, StoreError>),
+    Beaten(Result<Vec<(JobLease, bool)>, StoreError>),
     Counted(Result<u64, StoreError>),
     Changed(Result<(), StoreError>),
     Stop,
@@ -76,9 +76,9 @@ impl<H: Handler> Run<H> {
     pub(super) async fn run(
         mut self,
         stop: impl Future<Output = ()>,
-    ) -> Result<Report, WorkerError> {
+    ) -> Result<WorkerReport, WorkerError> {
         let mut stop = pin!(stop);
-        let mut alarm = pin!(sleep_until(self.clock.at(0)));
+        let mut alarm = pin!(sleep_until(self.clock.at(Time::ZERO)));
         let mut events = Vec::new();
         loop {
             // What is always ready must not keep the thread from other tasks.
@@ -128,7 +128,7 @@ impl<H: Handler> Run<H> {
         if events.is_empty() { alarm.poll(cx) } else { Poll::Ready(()) }
     }
 
-    fn take(&mut self, event: Event, now: Nanos) {
+    fn take(&mut self, event: Event, now: Time) {
         match event {
             Event::Ended(ended) => self.ended(ended, now),
             Event::Claimed(answer) => self.claimed(answer, now),
@@ -146,25 +146,25 @@ impl<H: Handler> Run<H> {
     }
 
     /// When to look again if nothing happens. What was due at `now` has been looked at.
-    fn next_time(&self, now: Nanos) -> Nanos {
-        let cut_off = self.cut_off_at.filter(|_| self.attempts.running() > 0).unwrap_or(NEVER);
-        let fetch = if self.is_stopping() { NEVER } else { self.fetch.next() };
+    fn next_time(&self, now: Time) -> Deadline {
+        let cut_off = self.cut_off_at.filter(|_| self.attempts.running() > 0);
+        let fetch = if self.is_stopping() { Deadline::NONE } else { self.fetch.next() };
         let (beat, expiry) = (self.leases.next_beat(), self.leases.next_expiry());
-        let times =
-            [cut_off, fetch, beat, expiry, self.outbox.next(), self.attempts.next_stuck(now)];
-        times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
+        let (cut_off, stuck) = (cut_off.into(), self.attempts.next_stuck(now).into());
+        let times = [cut_off, fetch, beat, expiry, self.outbox.next(), stuck];
+        times.into_iter().filter(|time| !time.is_over(now)).min().unwrap_or_default()
     }
 
     // === stopping ===
 
     /// Claims nothing more. What waits for a worker is given back, and the rest has until the cut-off.
-    fn stop(&mut self, now: Nanos) {
+    fn stop(&mut self, now: Time) {
         if self.cut_off_at.is_none() {
-            self.cut_off_at = Some(now.saturating_add(self.config.drain_time()));
+            self.cut_off_at = Some(now + self.config.drain_time());
             self.fetch.change.cancel();
             // What is over and not settled can be dropped from now on.
             self.leases.look_again();
-            self.give_back(NEVER);
+            self.give_back(Deadline::NONE);
         }
     }
 
@@ -179,7 +179,7 @@ impl<H: Handler> Run<H> {
             && !self.outbox.settle.is_in_flight()
     }
 
-    fn cut_off(&mut self, now: Nanos) {
+    fn cut_off(&mut self, now: Time) {
         if self.cut_off_at.is_some_and(|time| now >= time) {
             let aborted = self.attempts.cut_off(&self.reporter, now);
             aborted.into_iter().for_each(|out| self.post(out));
@@ -187,15 +187,15 @@ impl<H: Handler> Run<H> {
     }
 
     /// Stops the worker with this error.
-    fn fail(&mut self, error: WorkerError, now: Nanos) {
+    fn fail(&mut self, error: WorkerError, now: Time) {
         self.fatal.get_or_insert(error);
         self.stop(now);
     }
 
     /// A request failed. A store that cannot be reached is left alone for a while; any other error stops the worker.
-    fn store_failed(&mut self, error: StoreError, pause: fn(&mut Self) -> &mut Pause, now: Nanos) {
+    fn store_failed(&mut self, error: StoreError, pause: fn(&mut Self) -> &mut Pause, now: Time) {
         if !matches!(error, StoreError::Unavailable(_)) {
-            pause(self).until = NEVER;
+            pause(self).until = Deadline::NONE;
             return self.fail(error.into(), now);
         }
         let (lease, seed) = (self.config.lease, self.attempts.next_seed());
@@ -205,7 +205,7 @@ impl<H: Handler> Run<H> {
 
     // === jobs ===
 
-    fn fetch(&mut self, now: Nanos) {
+    fn fetch(&mut self, now: Time) {
         if !self.is_stopping() {
             let room = self.room(now);
             self.fetch.advance(room, &self.reporter, now);
@@ -214,7 +214,7 @@ impl<H: Handler> Run<H> {
 
     /// How many jobs to claim. A claim for every job that ends would be a write for every job, so the next one waits until
     /// half of what was claimed in advance is used up. Jobs are claimed while others are settled, within [`MOST_HELD`].
-    fn room(&self, now: Nanos) -> usize {
+    fn room(&self, now: Time) -> usize {
         let (prefetch, waiting) = (self.fetch.prefetch(), self.attempts.waiting(now));
         if waiting > prefetch / 2 {
             return 0;
@@ -224,7 +224,7 @@ impl<H: Handler> Run<H> {
         room.min(most.saturating_mul(MOST_HELD).saturating_sub(self.leases.len()))
     }
 
-    fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {
+    fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Time) {
         let claims = match answer {
             Ok(claims) => claims,
             Err(error) => return self.fetch_failed(error, now),
@@ -236,14 +236,14 @@ impl<H: Handler> Run<H> {
             self.attempts.push(lease, job, claimed, age);
         }
         if self.is_stopping() {
-            self.give_back(NEVER);
+            self.give_back(Deadline::NONE);
         } else if self.leases.is_empty() && self.config.until != Until::Stopped {
             self.fetch.count_left(self.config.until);
         }
     }
 
     /// Nothing could be claimed and nothing is held here. If nothing is left, the worker stops.
-    fn counted(&mut self, answer: Result<u64, StoreError>, now: Nanos) {
+    fn counted(&mut self, answer: Result<u64, StoreError>, now: Time) {
         match answer {
             Ok(0) => self.stop(now),
             // Nothing reports when the jobs of other workers are done.
@@ -252,19 +252,19 @@ impl<H: Handler> Run<H> {
         }
     }
 
-    fn fetch_failed(&mut self, error: StoreError, now: Nanos) {
+    fn fetch_failed(&mut self, error: StoreError, now: Time) {
         self.store_failed(error, |run| &mut run.fetch.claim.pause, now);
         self.fetch.look_again();
     }
 
     /// Starts jobs, and gives those back that are in the way of others.
-    fn start(&mut self, now: Nanos) {
+    fn start(&mut self, now: Time) {
         let refused = self.attempts.start(&self.reporter, now);
         let stuck = self.attempts.take_stuck(self.fetch.prefetch() / 2, now);
         refused.into_iter().chain(stuck).for_each(|out| self.post(out));
     }
 
-    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>, now: Nanos) {
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>, now: Time) {
         let finished = self.attempts.ended(ended, &self.reporter, now);
         let Some(Finished { out, fatal }) = finished else { return };
         self.fetch.handler_took(out.took);
@@ -273,7 +273,7 @@ impl<H: Handler> Run<H> {
     }
 
     /// Gives back what was claimed by then and has not started.
-    fn give_back(&mut self, by: Nanos) -> usize {
+    fn give_back(&mut self, by: Deadline) -> usize {
         let waiting = self.attempts.take_waiting(by);
         let count = waiting.len();
         waiting.into_iter().for_each(|lease| self.post(Outgoing::returned(lease)));
@@ -289,13 +289,13 @@ impl<H: Handler> Run<H> {
 
     // === settlements and heartbeats, never at the same time: a heartbeat that follows a settlement would look stale ===
 
-    fn settle(&mut self, now: Nanos) {
+    fn settle(&mut self, now: Time) {
         if !self.leases.beat.is_in_flight() {
             self.outbox.send(&self.config.queue, self.config.lease, now);
         }
     }
 
-    fn settled(&mut self, answer: Result<Vec<Settled>, StoreError>, now: Nanos) {
+    fn settled(&mut self, answer: Result<Vec<Settled>, StoreError>, now: Time) {
         match answer {
             Ok(settled) => {
                 for (out, settled) in self.outbox.take_sent().into_iter().zip(settled) {
@@ -323,7 +323,7 @@ impl<H: Handler> Run<H> {
     }
 
     /// The store has answered: whatever it was, the claim is over.
-    fn settled_one(&mut self, out: &Outgoing, settled: Settled, now: Nanos) {
+    fn settled_one(&mut self, out: &Outgoing, settled: Settled, now: Time) {
         let Some(held) = self.leases.remove(out.lease) else { return };
         // Before the lease runs out no other worker can have ended the claim: the store has answered this already, and the
         // answer did not arrive.
@@ -331,24 +331,25 @@ impl<H: Handler> Run<H> {
         if settled == Settled::Stale && !is_known {
             return self.reporter.stale(&held.job);
         }
-        if let Verdict::Retry { wait, .. } | Verdict::Postpone { wait } = out.decision.verdict {
+        if let JobVerdict::Retry { wait, .. } | JobVerdict::Postpone { wait } = out.decision.verdict
+        {
             self.fetch.due_after(wait, now);
         }
         self.reporter.settled(&held.job, out);
     }
 
-    fn beat(&mut self, now: Nanos) {
+    fn beat(&mut self, now: Time) {
         if self.outbox.settle.is_in_flight() || !self.leases.is_beat_due(now) {
             return;
         }
-        let third = nanos(self.config.lease) / 3;
-        if self.give_back(now.saturating_sub(third)) > 0 {
+        let third = Span::from(self.config.lease) / 3;
+        if self.give_back((now - third).into()) > 0 {
             self.fetch.slow_down();
         }
         self.leases.send_beat(&self.config.queue, now);
     }
 
-    fn beaten(&mut self, answer: Result<Vec<(Lease, bool)>, StoreError>, now: Nanos) {
+    fn beaten(&mut self, answer: Result<Vec<(JobLease, bool)>, StoreError>, now: Time) {
         let alive = match answer {
             Ok(alive) => alive,
             Err(error) => {
@@ -363,7 +364,7 @@ impl<H: Handler> Run<H> {
         }
     }
 
-    fn drop_expired(&mut self, now: Nanos) {
+    fn drop_expired(&mut self, now: Time) {
         let (stopping, outbox) = (self.is_stopping(), &self.outbox);
         for lease in self.leases.expired(now, stopping, || outbox.sent()) {
             let Some(held) = self.leases.remove(lease) else { continue };

@@ -3,7 +3,7 @@ use std::time::Duration;
 use redial_core::Progress;
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Edit, Filter, JobId, Redrive, Settings, Settlement, Start, State, redrive_in_pages,
+    Edit, Filter, JobId, NewPolicy, Redrive, Settings, Settlement, Start, State, redrive_in_pages,
     remove_in_pages,
 };
 
@@ -86,7 +86,7 @@ pub(super) async fn edit_then_redrive(shop: &Shop) {
     let edit = Edit {
         payload: Some(b"mended".to_vec()),
         headers: Some(vec![("c".to_owned(), "d".to_owned())]),
-        policy: Some(None),
+        policy: Some(NewPolicy::OfWorker),
         priority: Some(Priority::HIGHEST),
     };
     assert!(shop.store.edit(id, edit).await.unwrap());
@@ -97,7 +97,7 @@ pub(super) async fn edit_then_redrive(shop: &Shop) {
     let job = shop.claim_one().await.job;
     assert_eq!((job.id, &*job.payload, job.policy), (id, &b"mended"[..], None));
     assert_eq!(job.headers, [("c".to_owned(), "d".to_owned())]);
-    let policy = Edit { policy: Some(Some("y".to_owned())), ..Edit::default() };
+    let policy = Edit { policy: Some(NewPolicy::Named("y".to_owned())), ..Edit::default() };
     let waiting = shop.claim_one().await;
     shop.settle(&waiting, retry(NOW)).await;
     assert!(shop.store.edit(waiting.job.id, policy).await.unwrap());

@@ -2,7 +2,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redial_queue::Priority;
 use redial_queue::durable::{
-    DurableQueue, Edit, Enqueued, Filter, NewJob, Settings, Start, State, StoreError, WhenWaiting,
+    DurableQueue, Edit, Enqueued, Filter, NewJob, NewPolicy, Settings, Start, State, StoreError,
+    WhenWaiting,
 };
 
 use super::shop::{HOUR, Shop, job};
@@ -117,7 +118,7 @@ pub(super) async fn invalid_jobs_are_refused(shop: &Shop) {
         let answer = shop.store.enqueue(Shop::QUEUE, vec![job]).await;
         assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
     }
-    let edit = Edit { policy: Some(Some(long)), ..Edit::default() };
+    let edit = Edit { policy: Some(NewPolicy::Named(long)), ..Edit::default() };
     let answer = shop.store.edit(id, edit).await;
     assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
     for name in ["", "a\nb", &"x".repeat(101)] {

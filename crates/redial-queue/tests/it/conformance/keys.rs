@@ -1,7 +1,9 @@
 use std::time::SystemTime;
 
 use redial_queue::Priority;
-use redial_queue::durable::{Enqueued, Filter, JobId, NewJob, Start, State, Verdict, WhenWaiting};
+use redial_queue::durable::{
+    Enqueued, Filter, JobId, JobVerdict, NewJob, Start, State, WhenWaiting,
+};
 
 use super::shop::{HOUR, NOW, Shop, dead, job, retry};
 
@@ -34,7 +36,7 @@ pub(super) async fn one_of_a_key_at_a_time_in_order(shop: &Shop) {
         assert_eq!(claimed.len(), 1);
         assert_eq!(claimed[0].job.id, *id);
         assert_eq!(shop.counts().await.held, 2 - number as u64);
-        shop.settle(&claimed[0], Verdict::Done).await;
+        shop.settle(&claimed[0], JobVerdict::Done).await;
     }
     assert_eq!((shop.counts().await.done, shop.counts().await.held), (3, 0));
 }
@@ -45,7 +47,7 @@ pub(super) async fn two_of_a_key_at_a_time(shop: &Shop) {
     assert_eq!(states(shop, &ids).await, [Waiting, Waiting, Held]);
     let claimed = shop.claim(10).await;
     assert_eq!(claimed.len(), 2);
-    shop.settle(&claimed[1], Verdict::Done).await;
+    shop.settle(&claimed[1], JobVerdict::Done).await;
     assert_eq!(shop.ids(10).await, [ids[2]]);
 }
 
@@ -86,7 +88,7 @@ pub(super) async fn a_released_job_keeps_its_own_time(shop: &Shop) {
     let later = shop.add(later).await;
     let claimed = shop.claim_one().await;
     assert_eq!(claimed.job.id, first);
-    shop.settle(&claimed, Verdict::Done).await;
+    shop.settle(&claimed, JobVerdict::Done).await;
     assert_eq!(shop.state(later).await, Waiting);
     assert_eq!((shop.counts().await.later, shop.counts().await.held), (1, 0));
     assert_eq!(shop.ids(10).await, []);
@@ -169,7 +171,7 @@ pub(super) async fn running_does_not_count_as_waiting(shop: &Shop) {
         assert!(!matches!(third, Enqueued::Added(_)), "{third:?}");
         let expected = if when_waiting == WhenWaiting::Replace { b"3" } else { b"2" };
         assert_eq!((shop.state(next).await, &*shop.get(next).await.payload), (Held, &expected[..]));
-        shop.settle(&claimed, Verdict::Done).await;
+        shop.settle(&claimed, JobVerdict::Done).await;
         assert_eq!(shop.ids(10).await, [next]);
     }
 }
@@ -212,7 +214,7 @@ pub(super) async fn a_redriven_job_waits_for_its_key(shop: &Shop) {
     assert_eq!(states(shop, &ids).await, [Waiting, State::Dead, Held]);
     let first = shop.claim_one().await;
     assert_eq!((first.job.id, first.job.progress.attempts), (ids[0], 1));
-    shop.settle(&first, Verdict::Postpone { wait: NOW }).await;
+    shop.settle(&first, JobVerdict::Postpone { wait: NOW }).await;
     assert_eq!(states(shop, &ids).await, [Waiting, State::Dead, Held]);
 }
 
@@ -228,6 +230,6 @@ pub(super) async fn a_raised_limit_applies_to_later_jobs(shop: &Shop) {
     assert_eq!(states(shop, &[fourth, fifth]).await, [Held, Waiting]);
     let claimed = shop.claim(10).await;
     assert_eq!(claimed.len(), 4);
-    shop.settle(&claimed[0], Verdict::Done).await;
+    shop.settle(&claimed[0], JobVerdict::Done).await;
     assert_eq!(shop.ids(10).await, [fourth]);
 }

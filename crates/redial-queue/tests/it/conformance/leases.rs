@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use redial_queue::durable::{JobId, Lease, Settled, Start, State, Tried, Verdict};
+use redial_queue::durable::{JobId, JobLease, JobVerdict, Settled, Start, State, Tried};
 
 use super::shop::{HOUR, NOW, Shop, dead, job, retry};
 
@@ -32,7 +32,7 @@ pub(super) async fn a_lost_job_keeps_its_place_in_the_order(shop: &Shop) {
 pub(super) async fn fences_rise(shop: &Shop) {
     shop.add(job("")).await;
     let mut last = i64::MIN;
-    let verdicts = [retry(NOW), Verdict::Postpone { wait: NOW }, retry(NOW), dead("so")];
+    let verdicts = [retry(NOW), JobVerdict::Postpone { wait: NOW }, retry(NOW), dead("so")];
     for verdict in verdicts {
         let claimed = shop.claim_one().await;
         assert!(claimed.lease.fence > last);
@@ -49,7 +49,7 @@ pub(super) async fn a_stale_settlement_changes_nothing(shop: &Shop) {
     let quick = shop.claim_one().await;
     let before = (shop.get(id).await, shop.counts().await);
     let verdicts =
-        [Verdict::Done, retry(NOW), Verdict::Postpone { wait: NOW }, dead("a stale worker")];
+        [JobVerdict::Done, retry(NOW), JobVerdict::Postpone { wait: NOW }, dead("a stale worker")];
     for (number, verdict) in verdicts.into_iter().enumerate() {
         assert_eq!(shop.settle(&slow, verdict).await, Settled::Stale);
         assert_eq!(shop.get(id).await, before.0);
@@ -58,7 +58,7 @@ pub(super) async fn a_stale_settlement_changes_nothing(shop: &Shop) {
     let mut counts = shop.counts().await;
     (counts.stale, counts.oldest) = (0, before.1.oldest);
     assert_eq!(counts, before.1);
-    assert_eq!(shop.settle(&quick, Verdict::Done).await, Settled::Taken);
+    assert_eq!(shop.settle(&quick, JobVerdict::Done).await, Settled::Taken);
 }
 
 pub(super) async fn a_settlement_counts_once(shop: &Shop) {
@@ -66,7 +66,7 @@ pub(super) async fn a_settlement_counts_once(shop: &Shop) {
     let claimed = shop.claim_one().await;
     assert_eq!(shop.settle(&claimed, retry(NOW)).await, Settled::Taken);
     assert_eq!(shop.settle(&claimed, retry(NOW)).await, Settled::Stale);
-    assert_eq!(shop.settle(&claimed, Verdict::Done).await, Settled::Stale);
+    assert_eq!(shop.settle(&claimed, JobVerdict::Done).await, Settled::Stale);
     assert_eq!((shop.counts().await.retried, shop.counts().await.done), (1, 0));
     let beats = shop.store.beat(&[claimed.lease], HOUR).await.unwrap();
     assert_eq!(beats, [false]);
@@ -77,7 +77,7 @@ pub(super) async fn a_late_settlement_counts_if_the_job_was_not_claimed_again(sh
     let id = shop.add(job("")).await;
     let late = shop.look(1, NOW).await.jobs.remove(0);
     assert_eq!(shop.store.beat(&[late.lease], NOW).await.unwrap(), [true]);
-    assert_eq!(shop.settle(&late, Verdict::Done).await, Settled::Taken);
+    assert_eq!(shop.settle(&late, JobVerdict::Done).await, Settled::Taken);
     assert_eq!(shop.store.get(id).await.unwrap(), None);
     let counts = shop.counts().await;
     assert_eq!((counts.done, counts.lost, counts.stale), (1, 0, 0));
@@ -86,7 +86,7 @@ pub(super) async fn a_late_settlement_counts_if_the_job_was_not_claimed_again(sh
 pub(super) async fn a_heartbeat_keeps_a_lease(shop: &Shop) {
     let jobs = shop.put_all(vec![job("a"), job("b"), job("c")]).await;
     let claimed = shop.look(3, NOW).await.jobs;
-    let leases: Vec<Lease> = claimed[..2].iter().map(|claimed| claimed.lease).collect();
+    let leases: Vec<JobLease> = claimed[..2].iter().map(|claimed| claimed.lease).collect();
     assert_eq!(shop.store.beat(&leases, HOUR).await.unwrap(), [true, true]);
     let due = shop.get(jobs[0].id()).await.due;
     let left = due.duration_since(SystemTime::now()).unwrap_or_default();
@@ -110,10 +110,10 @@ pub(super) async fn a_stale_heartbeat_is_reported(shop: &Shop) {
 pub(super) async fn a_job_that_is_gone_is_stale(shop: &Shop) {
     shop.add(job("")).await;
     let claimed = shop.claim_one().await;
-    shop.settle(&claimed, Verdict::Done).await;
-    assert_eq!(shop.settle(&claimed, Verdict::Done).await, Settled::Stale);
+    shop.settle(&claimed, JobVerdict::Done).await;
+    assert_eq!(shop.settle(&claimed, JobVerdict::Done).await, Settled::Stale);
     assert_eq!(shop.store.beat(&[claimed.lease], HOUR).await.unwrap(), [false]);
-    let unknown = Lease { id: JobId(i64::MAX), fence: 1 };
+    let unknown = JobLease { id: JobId(i64::MAX), fence: 1 };
     assert_eq!(shop.store.beat(&[unknown], Duration::MAX).await.unwrap(), [false]);
     assert_eq!(shop.counts().await.done, 1);
 }

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +7,7 @@ use redial_core::Rate;
 use redial_core::admit::RateRule;
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Claim, Claims, Counts, Filter, JobId, Redrive, Settings, Start, Store, Verdict, WhenWaiting,
+    Claim, Claims, Counts, Filter, JobId, JobVerdict, Redrive, Settings, Start, Store, WhenWaiting,
 };
 use tokio::time::timeout;
 
@@ -35,7 +36,7 @@ pub(super) async fn settings_are_kept(shop: &Shop) {
     let settings = Settings {
         paused: true,
         rate: Some(RateRule::new(rate, 9)),
-        per_key: 4,
+        per_key: NonZeroU32::new(4),
         most_dead: Some(12),
     };
     shop.set(&settings).await;
@@ -190,7 +191,7 @@ pub(super) async fn changed_ends_for_a_release_a_redrive_and_a_resume(shop: &Sho
     let first = shop.claim_one().await;
     let waiting = fetcher(&shop.store);
     tokio::task::yield_now().await;
-    shop.settle(&first, Verdict::Done).await;
+    shop.settle(&first, JobVerdict::Done).await;
     let second = soon(waiting).await.unwrap().jobs.remove(0);
     assert_eq!(second.job.id, ids[1].id());
 

@@ -1,14 +1,14 @@
 use std::time::{Duration, SystemTime};
 
-use redial_core::Progress;
-use redial_queue::durable::{Filter, NewJob, Settled, Settlement, State, Tried, Verdict};
+use redial_core::{Progress, Span};
+use redial_queue::durable::{Filter, JobVerdict, NewJob, Settled, Settlement, State, Tried};
 
 use super::shop::{HOUR, NOW, Shop, dead, job, retry};
 
 pub(super) async fn done_is_gone_and_counted(shop: &Shop) {
     let id = shop.add(job("")).await;
     let claimed = shop.claim_one().await;
-    assert_eq!(shop.settle(&claimed, Verdict::Done).await, Settled::Taken);
+    assert_eq!(shop.settle(&claimed, JobVerdict::Done).await, Settled::Taken);
     assert_eq!(shop.store.get(id).await.unwrap(), None);
     assert_eq!(shop.list(Filter::default()).await, []);
     let counts = shop.counts().await;
@@ -18,8 +18,8 @@ pub(super) async fn done_is_gone_and_counted(shop: &Shop) {
 pub(super) async fn a_retry_waits_and_remembers(shop: &Shop) {
     let id = shop.add(job("")).await;
     let claimed = shop.claim_one().await;
-    let progress = Progress { attempts: 99, step: 3, drawn: u64::MAX / 3, poll: false };
-    let verdict = Verdict::Retry { wait: HOUR, progress };
+    let progress = Progress { attempts: 99, step: 3, drawn: Span::MAX / 3, poll: false };
+    let verdict = JobVerdict::Retry { wait: HOUR, progress };
     shop.settle_as(&claimed, verdict, "503 Service Unavailable").await;
     let kept = shop.get(id).await;
     assert_eq!((kept.state, kept.reason), (State::Waiting, None));
@@ -41,11 +41,14 @@ pub(super) async fn a_postponed_attempt_is_not_counted(shop: &Shop) {
     shop.settle(&claimed, retry(NOW)).await;
     let claimed = shop.claim_one().await;
     assert_eq!(claimed.job.progress.attempts, 2);
-    let verdict = Verdict::Postpone { wait: HOUR };
+    let verdict = JobVerdict::Postpone { wait: HOUR };
     assert_eq!(shop.settle(&claimed, verdict).await, Settled::Taken);
     let kept = shop.get(id).await;
     assert_eq!((kept.state, kept.history.len()), (State::Waiting, 1));
-    assert_eq!(kept.progress, Progress { attempts: 1, step: 3, drawn: 77, poll: false });
+    assert_eq!(
+        kept.progress,
+        Progress { attempts: 1, step: 3, drawn: Span::from_nanos(77), poll: false }
+    );
     assert!(kept.due > SystemTime::now() + HOUR / 2);
     assert_eq!((shop.counts().await.retried, shop.counts().await.later), (1, 1));
 }
@@ -54,7 +57,7 @@ pub(super) async fn a_poll_is_one_until_it_was_tried(shop: &Shop) {
     let id = shop.add(job("")).await;
     let poll = |poll| {
         let progress = Progress { poll, ..Progress::default() };
-        Verdict::Retry { wait: NOW, progress }
+        JobVerdict::Retry { wait: NOW, progress }
     };
     let claimed = shop.claim_one().await;
     assert!(!claimed.job.progress.poll, "a new job");
@@ -62,7 +65,7 @@ pub(super) async fn a_poll_is_one_until_it_was_tried(shop: &Shop) {
     assert!(shop.get(id).await.progress.poll);
     let claimed = shop.claim_one().await;
     assert!(claimed.job.progress.poll);
-    shop.settle(&claimed, Verdict::Postpone { wait: NOW }).await;
+    shop.settle(&claimed, JobVerdict::Postpone { wait: NOW }).await;
     let claimed = shop.claim_one().await;
     assert!(claimed.job.progress.poll, "it was not tried");
     shop.settle(&claimed, poll(false)).await;
@@ -138,12 +141,12 @@ pub(super) async fn a_batch_is_settled_in_order(shop: &Shop) {
         outcome: "so".to_owned(),
     };
     let all = vec![
-        settlement(claimed[3].lease, Verdict::Done),
-        settlement(lost.lease, Verdict::Done),
+        settlement(claimed[3].lease, JobVerdict::Done),
+        settlement(lost.lease, JobVerdict::Done),
         settlement(claimed[1].lease, dead("why")),
         settlement(claimed[0].lease, retry(HOUR)),
-        settlement(claimed[2].lease, Verdict::Postpone { wait: NOW }),
-        settlement(claimed[3].lease, Verdict::Done),
+        settlement(claimed[2].lease, JobVerdict::Postpone { wait: NOW }),
+        settlement(claimed[3].lease, JobVerdict::Done),
     ];
     let settled = shop.store.settle(all).await.unwrap();
     use Settled::{Stale, Taken};

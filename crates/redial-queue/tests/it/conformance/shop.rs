@@ -1,12 +1,13 @@
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redial_core::Progress;
+use redial_core::{Progress, Span};
 use redial_queue::durable::{
-    Claim, Claimed, Claims, Counts, Enqueued, Filter, Job, JobId, NewJob, Settings, Settled,
-    Settlement, State, Store, Verdict,
+    Claim, Claimed, Claims, Counts, Enqueued, Filter, Job, JobId, JobVerdict, NewJob, Settings,
+    Settled, Settlement, State, Store,
 };
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -70,14 +71,14 @@ impl Shop {
         self.claim(most).await.iter().map(|claimed| claimed.job.id).collect()
     }
 
-    pub(crate) async fn settle(&self, claimed: &Claimed, verdict: Verdict) -> Settled {
+    pub(crate) async fn settle(&self, claimed: &Claimed, verdict: JobVerdict) -> Settled {
         self.settle_as(claimed, verdict, "it failed").await
     }
 
     pub(crate) async fn settle_as(
         &self,
         claimed: &Claimed,
-        verdict: Verdict,
+        verdict: JobVerdict,
         outcome: &str,
     ) -> Settled {
         let took = Duration::from_millis(1500);
@@ -88,7 +89,7 @@ impl Shop {
 
     pub(crate) async fn kill(&self, reason: &str) -> JobId {
         let claimed = self.claim_one().await;
-        let verdict = Verdict::Dead { reason: reason.to_owned() };
+        let verdict = JobVerdict::Dead { reason: reason.to_owned() };
         assert_eq!(self.settle(&claimed, verdict).await, Settled::Taken);
         claimed.job.id
     }
@@ -121,6 +122,7 @@ impl Shop {
     }
 
     pub(crate) async fn per_key(&self, per_key: u32) {
+        let per_key = NonZeroU32::new(per_key);
         self.set(&Settings { per_key, ..Settings::default() }).await;
     }
 }
@@ -129,12 +131,15 @@ pub(crate) fn job(payload: &str) -> NewJob {
     NewJob::new(payload)
 }
 
-pub(crate) fn retry(wait: Duration) -> Verdict {
-    Verdict::Retry { wait, progress: Progress { step: 3, drawn: 77, ..Progress::default() } }
+pub(crate) fn retry(wait: Duration) -> JobVerdict {
+    JobVerdict::Retry {
+        wait,
+        progress: Progress { step: 3, drawn: Span::from_nanos(77), ..Progress::default() },
+    }
 }
 
-pub(crate) fn dead(reason: &str) -> Verdict {
-    Verdict::Dead { reason: reason.to_owned() }
+pub(crate) fn dead(reason: &str) -> JobVerdict {
+    JobVerdict::Dead { reason: reason.to_owned() }
 }
 
 /// Whether a time from now is as expected, with a tolerance for slow machines.

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use redial_core::draw;
 use redial_queue::durable::{
-    Claim, Enqueued, Filter, JobId, NewJob, Settled, Settlement, Store, Verdict, WhenWaiting,
+    Claim, Enqueued, Filter, JobId, JobVerdict, NewJob, Settled, Settlement, Store, WhenWaiting,
 };
 use tokio::task::JoinSet;
 
@@ -28,8 +28,8 @@ async fn work(store: Arc<dyn Store>, number: u64, done: Done) {
             lease: claimed.lease,
             verdict: match draw(number << 32 | round, place as u64) % 4 {
                 0 => retry(NOW),
-                1 => Verdict::Postpone { wait: NOW },
-                _ => Verdict::Done,
+                1 => JobVerdict::Postpone { wait: NOW },
+                _ => JobVerdict::Done,
             },
             took: NOW,
             outcome: String::new(),
@@ -38,7 +38,7 @@ async fn work(store: Arc<dyn Store>, number: u64, done: Done) {
         let settled = store.settle(settlements.clone()).await.unwrap();
         for (settlement, settled) in settlements.iter().zip(settled) {
             assert_eq!(settled, Settled::Taken, "no other worker has it");
-            if settlement.verdict == Verdict::Done {
+            if settlement.verdict == JobVerdict::Done {
                 *done.lock().unwrap().entry(settlement.lease.id).or_default() += 1;
             }
         }
@@ -90,7 +90,7 @@ pub(super) async fn one_of_a_key_at_a_time_among_many_workers(shop: &Shop) {
                     assert!(inside.lock().unwrap().insert(key.clone()), "two of {key} at once");
                     tokio::task::yield_now().await;
                     assert!(inside.lock().unwrap().remove(&key));
-                    let (lease, verdict) = (claimed.lease, Verdict::Done);
+                    let (lease, verdict) = (claimed.lease, JobVerdict::Done);
                     let outcome = String::new();
                     let settlement = Settlement { lease, verdict, took: NOW, outcome };
                     assert_eq!(store.settle(vec![settlement]).await.unwrap(), [Settled::Taken]);

@@ -6,7 +6,7 @@ use redial_queue::durable::{Handled, NewJob};
 use super::{deliver, deliverer, post};
 
 #[track_caller]
-fn refused(delivery: Result<Delivery, redial_queue::delivery::Invalid>, part: &str) {
+fn refused(delivery: Result<Delivery, redial_queue::delivery::InvalidDelivery>, part: &str) {
     let error = delivery.unwrap_err().to_string();
     assert!(error.contains(part), "{error}");
 }

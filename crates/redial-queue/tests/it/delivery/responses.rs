@@ -1,5 +1,6 @@
 //! The outcome of a job for each response.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use redial_core::decide::{Class, Reach};
@@ -41,7 +42,7 @@ async fn a_status_has_the_same_class_as_in_the_http_client() {
     ];
     for (code, expected) in classes {
         let (failure, cause) = failed(response(status(code).body("why\n\tnot")).await);
-        assert_eq!((failure.class, failure.code), (expected, code));
+        assert_eq!((failure.class, failure.code), (expected, NonZeroU16::new(code)));
         assert!(cause.starts_with(&code.to_string()) && cause.ends_with(": why not"), "{cause}");
     }
 }
@@ -52,7 +53,7 @@ async fn redirects_are_not_followed() {
         let target = Sink::start(&[status(200)]).await;
         let to: &'static str = target.url("/new").leak();
         let (failure, cause) = failed(response(status(code).header("location", to)).await);
-        assert_eq!((failure.class, failure.code), (Class::Permanent, code));
+        assert_eq!((failure.class, failure.code), (Class::Permanent, NonZeroU16::new(code)));
         assert!(cause.contains(to), "{cause}");
         assert!(target.seen().is_empty());
     }
@@ -74,7 +75,8 @@ async fn hints_are_passed_on() {
 async fn a_delivery_in_flight_is_retried() {
     let conflict = || status(409).header("retry-after", "1");
     let (failure, _) = failed(response(conflict()).await);
-    assert_eq!((failure.class, failure.reach, failure.code), (Class::Refused, Reach::Refused, 409));
+    assert_eq!((failure.class, failure.reach), (Class::Refused, Reach::Refused));
+    assert_eq!(failure.code, NonZeroU16::new(409));
     assert_eq!(failure.hint, Some(Hint::AtLeast(Duration::from_secs(1))));
 
     let sink = Sink::start(&[conflict()]).await;

@@ -13,7 +13,7 @@ use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, Stop};
 use redial_queue::delivery::Deliverer;
 use redial_queue::durable::{
-    DurableQueue, Filter, Job, NewJob, Redrive, Report, State, Until, Worker,
+    DurableQueue, Filter, Job, NewJob, Redrive, State, Until, Worker, WorkerReport,
 };
 use redial_queue::sqlite::SqliteStore;
 
@@ -54,7 +54,7 @@ fn quick(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(draft.budget(Budget::None)).build().unwrap()
 }
 
-async fn work(queue: &DurableQueue, policy: Policy, until: Until) -> Report {
+async fn work(queue: &DurableQueue, policy: Policy, until: Until) -> WorkerReport {
     let worker = Worker::new(queue.clone()).policy(policy).until(until);
     let run = worker.run(deliverer(), pending());
     tokio::time::timeout(Duration::from_secs(120), run).await.unwrap().unwrap()

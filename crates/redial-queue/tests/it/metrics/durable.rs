@@ -11,10 +11,10 @@ use redial_core::schedule::Backoff;
 use redial_core::{Policy, Rate};
 use redial_queue::WorkStats;
 use redial_queue::durable::{
-    Counts, DurableQueue, Handled, Job, NewJob, Settings, Start, Until, Verdict, WhenWaiting,
+    Counts, DurableQueue, Handled, Job, JobVerdict, NewJob, Settings, Start, Until, WhenWaiting,
     Worker,
 };
-use redial_queue::telemetry::{Publisher, QueueMetrics, WorkMetrics};
+use redial_queue::telemetry::{QueueMetrics, QueuePublisher, WorkMetrics};
 
 use super::{Scrape, recorder};
 use crate::conformance::{HOUR, Shop, job, postgres, sqlite};
@@ -75,8 +75,8 @@ async fn depth_by_state_and_jobs_by_result(shop: &Shop) {
     shop.set(&Settings { most_dead: Some(1), ..Settings::default() }).await;
     shop.add(job("")).await;
     let done = shop.claim_one().await;
-    shop.settle(&done, Verdict::Done).await;
-    shop.settle(&done, Verdict::Done).await;
+    shop.settle(&done, JobVerdict::Done).await;
+    shop.settle(&done, JobVerdict::Done).await;
     shop.add(job("")).await;
     shop.look(1, Duration::ZERO).await;
     shop.claim_one().await;
@@ -84,7 +84,7 @@ async fn depth_by_state_and_jobs_by_result(shop: &Shop) {
     let ago = SystemTime::now() - 2 * HOUR;
     shop.put_all(vec![job("").start(Start::At(ago)), job("").start(Start::After(HOUR))]).await;
     let often = Duration::from_millis(1);
-    let publisher = Publisher::new(queue(shop)).every(often).depth_every(often);
+    let publisher = QueuePublisher::new(queue(shop)).every(often).depth_every(often);
     publisher
         .run(async {
             seen(&recorder, "both", |scrape| {
@@ -132,7 +132,7 @@ async fn a_worker_shows_its_retries_by_reason(shop: &Shop) {
     };
     let worker = worker(shop);
     let gauge = worker.gauge();
-    let publisher = Publisher::new(queue(shop)).worker(gauge).without_depth();
+    let publisher = QueuePublisher::new(queue(shop)).worker(gauge).without_depth();
     publisher
         .run(async {
             worker.run(handler, pending()).await.unwrap();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
-    Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob,
-    Redrive, Reply, Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Job, JobId, JobLease,
+    NewJob, Redrive, Reply, Settings, Settled, Settlement, Store, StoreError,
 };
-use redial_queue::telemetry::Publisher;
+use redial_queue::telemetry::QueuePublisher;
 use tokio::time::sleep;
 
 use super::{Scrape, recorder};
@@ -61,7 +61,7 @@ impl Store for Looked {
         no()
     }
 
-    fn beat<'a>(&'a self, _: &'a [Lease], _: Duration) -> Reply<'a, Vec<bool>> {
+    fn beat<'a>(&'a self, _: &'a [JobLease], _: Duration) -> Reply<'a, Vec<bool>> {
         no()
     }
 
@@ -114,12 +114,15 @@ impl Store for Looked {
     }
 }
 
-fn publisher(store: &Arc<Looked>) -> Publisher {
-    Publisher::new(DurableQueue::new(Arc::clone(store) as _, "orders").unwrap())
+fn publisher(store: &Arc<Looked>) -> QueuePublisher {
+    QueuePublisher::new(DurableQueue::new(Arc::clone(store) as _, "orders").unwrap())
 }
 
 /// How often jobs were counted and ages read in 3000 s.
-async fn looks(takes: Duration, publisher: impl FnOnce(Publisher) -> Publisher) -> (u32, u32) {
+async fn looks(
+    takes: Duration,
+    publisher: impl FnOnce(QueuePublisher) -> QueuePublisher,
+) -> (u32, u32) {
     let store = Arc::new(Looked { takes, ..Looked::default() });
     publisher(self::publisher(&store)).run(sleep(3000 * SECOND)).await;
     (store.counted.load(Relaxed), store.aged.load(Relaxed))

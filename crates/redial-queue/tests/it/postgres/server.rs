@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redial_queue::durable::{Claim, Claimed, Settlement, Store, StoreError, Verdict};
+use redial_queue::durable::{Claim, Claimed, JobVerdict, Settlement, Store, StoreError};
 use redial_queue::postgres::PostgresStore;
 use redial_queue::postgres::tokio_postgres::{Client, NoTls, connect};
 use xtask::postgres::{Postgres, VARIABLE};
@@ -47,7 +47,7 @@ pub(super) async fn claim(
 
 pub(super) fn done(claimed: &Claimed) -> Settlement {
     let (took, outcome) = (Duration::ZERO, String::new());
-    Settlement { lease: claimed.lease, verdict: Verdict::Done, took, outcome }
+    Settlement { lease: claimed.lease, verdict: JobVerdict::Done, took, outcome }
 }
 
 /// Repeats a step until the store can be reached.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redial_core::Rate;
 use redial_core::admit::RateRule;
+use redial_core::{Rate, Span};
 use redial_queue::durable::{
-    Enqueued, Filter, NewJob, Settings, Settlement, State, Store, Verdict, WhenWaiting,
+    Enqueued, Filter, JobVerdict, NewJob, Settings, Settlement, State, Store, WhenWaiting,
 };
 use redial_queue::postgres::PostgresStore;
 
@@ -20,7 +20,7 @@ async fn two() -> [PostgresStore; 2] {
 #[tokio::test]
 async fn a_rate_holds_over_all_processes() {
     let stores = two().await;
-    let rate = Some(RateRule::new(Rate { count: 1, per: 3_600_000_000_000 }, 7));
+    let rate = Some(RateRule::new(Rate { count: 1, per: Span::from_secs(3600) }, 7));
     stores[0].set(QUEUE, &Settings { rate, ..Settings::default() }).await.unwrap();
     let jobs = (0..40).map(|n| NewJob::new(format!("{n}"))).collect();
     stores[0].enqueue(QUEUE, jobs).await.unwrap();
@@ -116,7 +116,7 @@ async fn dead_letters_stay_within_their_limit_over_all_processes() {
         let store = stores[who % 2].clone();
         tokio::spawn(async move {
             for one in claim(&store, 5, HOUR).await.unwrap() {
-                let verdict = Verdict::Dead { reason: "no".to_owned() };
+                let verdict = JobVerdict::Dead { reason: "no".to_owned() };
                 let outcome = "no".to_owned();
                 let lease = one.lease;
                 let settlement = Settlement { lease, verdict, took: Duration::ZERO, outcome };

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use redial_core::Progress;
+use redial_core::{Progress, Span};
 use redial_queue::durable::{
-    Enqueued, Filter, JobId, NewJob, Redrive, Settled, Start, State, Store, Tried, Verdict,
+    Enqueued, Filter, JobId, JobVerdict, NewJob, Redrive, Settled, Start, State, Store, Tried,
     WhenWaiting,
 };
 
@@ -28,8 +28,8 @@ async fn a_job_is_done() {
     assert_eq!(store.get(JobId(1)).await.unwrap().as_ref(), Some(&claimed.job));
     assert!(claim(&store, "mails", 10).await.jobs.is_empty());
 
-    assert_eq!(settle(&store, claimed, Verdict::Done).await, Settled::Taken);
-    assert_eq!(settle(&store, claimed, Verdict::Done).await, Settled::Stale);
+    assert_eq!(settle(&store, claimed, JobVerdict::Done).await, Settled::Taken);
+    assert_eq!(settle(&store, claimed, JobVerdict::Done).await, Settled::Stale);
     assert_eq!(store.get(JobId(1)).await.unwrap(), None);
     let counts = store.counts("mails").await.unwrap();
     assert_eq!((counts.enqueued, counts.done, counts.stale, counts.running), (1, 1, 1, 0));
@@ -43,8 +43,8 @@ async fn attempts_and_backoff_survive_a_restart() {
     let store = open(&path);
     store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
     let claimed = claim(&store, "q", 1).await.jobs.remove(0);
-    let progress = Progress { attempts: 1, step: 3, drawn: 12345, poll: true };
-    settle(&store, &claimed, Verdict::Retry { wait: Duration::ZERO, progress }).await;
+    let progress = Progress { attempts: 1, step: 3, drawn: Span::from_nanos(12345), poll: true };
+    settle(&store, &claimed, JobVerdict::Retry { wait: Duration::ZERO, progress }).await;
     drop(store);
 
     let store = open(&path);
@@ -60,8 +60,8 @@ async fn attempts_and_backoff_survive_a_restart() {
     let third = claim(&store, "q", 1).await.jobs.remove(0);
     assert_eq!(third.job.progress.attempts, 3, "the attempt was charged when it was claimed");
     assert_eq!(third.job.history[1].outcome, Tried::LOST);
-    assert_eq!(settle(&store, &again, Verdict::Done).await, Settled::Stale);
-    let dead = Verdict::Dead { reason: "enough".to_owned() };
+    assert_eq!(settle(&store, &again, JobVerdict::Done).await, Settled::Stale);
+    let dead = JobVerdict::Dead { reason: "enough".to_owned() };
     assert_eq!(settle(&store, &third, dead).await, Settled::Taken);
     let counts = store.counts("q").await.unwrap();
     assert_eq!((counts.lost, counts.retried, counts.died, counts.dead), (1, 1, 1, 1));
@@ -77,7 +77,7 @@ async fn jobs_of_a_key_are_held_and_released() {
     let claims = claim(&store, "q", 10).await;
     assert_eq!(claims.jobs.len(), 1);
     assert_eq!(store.counts("q").await.unwrap().held, 2);
-    let dead = Verdict::Dead { reason: "enough".to_owned() };
+    let dead = JobVerdict::Dead { reason: "enough".to_owned() };
     settle(&store, &claims.jobs[0], dead).await;
     let second = claim(&store, "q", 10).await.jobs;
     assert_eq!(second.len(), 1);
@@ -85,7 +85,7 @@ async fn jobs_of_a_key_are_held_and_released() {
 
     assert_eq!(store.redrive(&Filter::default(), Redrive::default()).await.unwrap(), 1);
     assert_eq!(store.get(JobId(1)).await.unwrap().unwrap().state, State::Held);
-    settle(&store, &second[0], Verdict::Done).await;
+    settle(&store, &second[0], JobVerdict::Done).await;
     let third = claim(&store, "q", 10).await.jobs;
     assert_eq!((third.len(), third[0].job.id), (1, JobId(1)));
     let none = Filter { state: Some(State::Running), ..Filter::default() };

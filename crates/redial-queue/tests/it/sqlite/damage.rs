@@ -1,10 +1,11 @@
 //! Files that were damaged by a disk or by hand.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use redial_queue::durable::{
-    Claim, Filter, JobId, NewJob, Settlement, State, Store, StoreError, Verdict, WhenWaiting,
+    Claim, Filter, JobId, JobVerdict, NewJob, Settlement, State, Store, StoreError, WhenWaiting,
 };
 use redial_queue::sqlite::SqliteStore;
 use redial_queue::sqlite::rusqlite::Connection;
@@ -45,7 +46,7 @@ async fn drain(path: &Path) -> Result<usize, StoreError> {
         }
         let settlement = |claimed: &redial_queue::durable::Claimed| Settlement {
             lease: claimed.lease,
-            verdict: Verdict::Done,
+            verdict: JobVerdict::Done,
             took: MINUTE,
             outcome: String::new(),
         };
@@ -155,7 +156,10 @@ async fn an_unreadable_row_does_not_block_others() {
     let store = open(&path);
     let jobs = (0..6).map(|n| NewJob::new(format!("{n}")).key("k", WhenWaiting::Append));
     store
-        .set("q", &redial_queue::durable::Settings { per_key: 5, ..Default::default() })
+        .set(
+            "q",
+            &redial_queue::durable::Settings { per_key: NonZeroU32::new(5), ..Default::default() },
+        )
         .await
         .unwrap();
     store.enqueue("q", jobs.collect()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use redial_queue::durable::{Claim, NewJob, Store, StoreError, Verdict};
+use redial_queue::durable::{Claim, JobVerdict, NewJob, Store, StoreError};
 use redial_queue::sqlite::SqliteStore;
 
 use super::support::{Directory, MINUTE, claim, open, settle, within};
@@ -49,7 +49,7 @@ async fn a_backup_contains_the_log_and_a_copy_of_the_file_does_not() {
     let store = open(directory.path("jobs"));
     store.enqueue("q", (0..100).map(|_| NewJob::new("x")).collect()).await.unwrap();
     let first = claim(&store, "q", 1).await.jobs.remove(0);
-    settle(&store, &first, Verdict::Done).await;
+    settle(&store, &first, JobVerdict::Done).await;
 
     SqliteStore::backup(store.path(), directory.path("backup")).unwrap();
     fs::copy(directory.path("jobs"), directory.path("copy")).unwrap();
@@ -95,7 +95,7 @@ async fn a_backup_is_a_snapshot_while_others_write() {
             // Each step completes a job of one queue and enqueues one in another.
             for _ in 0..200 {
                 let job = claim(&store, "q", 1).await.jobs.remove(0);
-                settle(&store, &job, Verdict::Done).await;
+                settle(&store, &job, JobVerdict::Done).await;
                 store.enqueue("q", vec![NewJob::new("x".repeat(500))]).await.unwrap();
             }
         }

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use redial::http::server::idempotency::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use redial::http::server::idempotency::{
+    Begun, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyClaim, KeyTerms,
+};
 
 use super::support::{Directory, open, within};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-const TERMS: Terms = Terms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
+const TERMS: KeyTerms = KeyTerms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
 
 /// A lease that runs out at once.
-const OVER: Terms = Terms { lease: Duration::ZERO, ..TERMS };
+const OVER: KeyTerms = KeyTerms { lease: Duration::ZERO, ..TERMS };
 
-fn claim(key: u8, fingerprint: u8) -> Claim {
-    Claim::new([key; 32], [fingerprint; 32])
+fn claim(key: u8, fingerprint: u8) -> KeyClaim {
+    KeyClaim::new([key; 32], [fingerprint; 32])
 }
 
 fn finished(response: &'static str) -> Begun {
@@ -62,7 +64,7 @@ async fn an_interrupted_record() {
     store.begin(&first, &OVER).await.unwrap();
     assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::Interrupted);
     assert_eq!(store.begin(&claim(1, 2), &TERMS).await.unwrap(), Begun::Mismatch);
-    let executes = Terms { on_interrupted: Interrupted::Execute, ..TERMS };
+    let executes = KeyTerms { on_interrupted: Interrupted::Execute, ..TERMS };
     assert_eq!(store.begin(&claim(1, 2), &executes).await.unwrap(), Begun::Mismatch);
     assert_eq!(store.begin(&second, &executes).await.unwrap(), Begun::Resumed);
     assert_eq!(store.begin(&claim(1, 1), &executes).await.unwrap(), Begun::InFlight);
@@ -75,11 +77,11 @@ async fn a_late_owner_changes_nothing() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
     let (late, next) = (claim(1, 1), claim(1, 1));
-    let executes = Terms { on_interrupted: Interrupted::Execute, ..TERMS };
+    let executes = KeyTerms { on_interrupted: Interrupted::Execute, ..TERMS };
     store.begin(&late, &OVER).await.unwrap();
     assert_eq!(store.begin(&next, &executes).await.unwrap(), Begun::Resumed);
 
-    let lost = |result| matches!(result, Err(StoreError::Lost));
+    let lost = |result| matches!(result, Err(IdempotencyStoreError::Lost));
     assert!(lost(store.renew(&late, &OVER).await));
     assert!(lost(store.finish(&late, "late".into(), &TERMS).await));
     store.release(&late).await.unwrap();
@@ -116,7 +118,7 @@ async fn a_record_that_was_lost_is_written_back() {
 async fn a_record_expires() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
-    let short = Terms { ttl: Duration::from_millis(1), ..OVER };
+    let short = KeyTerms { ttl: Duration::from_millis(1), ..OVER };
     let started = async |key| {
         within(async {
             while store.begin(&claim(key, 2), &TERMS).await.unwrap() != Begun::Started {
@@ -179,7 +181,7 @@ async fn expired_records_are_removed() {
     let directory = Directory::new();
     let path = directory.path("keys");
     let store = open(&path);
-    let short = Terms { ttl: Duration::from_micros(1), ..OVER };
+    let short = KeyTerms { ttl: Duration::from_micros(1), ..OVER };
     for key in 0..100 {
         store.finish(&claim(key, 1), "paid".into(), &short).await.unwrap();
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redial_queue::durable::{
-    Enqueued, JobId, NewJob, Settled, Start, Store, StoreError, Verdict, WhenWaiting,
+    Enqueued, JobId, JobVerdict, NewJob, Settled, Start, Store, StoreError, WhenWaiting,
 };
 use redial_queue::sqlite::SqliteStore;
 use redial_queue::sqlite::rusqlite::{Connection, TransactionBehavior};
@@ -129,9 +129,9 @@ async fn a_slow_worker_in_another_process_is_fenced() {
     let taken = claim(&quick, "q", 1).await.jobs.remove(0);
     assert!(taken.lease.fence > late.lease.fence);
     assert_eq!(slow.beat(&[late.lease], MINUTE).await.unwrap(), [false]);
-    assert_eq!(settle(&slow, &late, Verdict::Done).await, Settled::Stale);
-    assert_eq!(settle(&quick, &taken, Verdict::Done).await, Settled::Taken);
-    assert_eq!(settle(&slow, &late, Verdict::Done).await, Settled::Stale);
+    assert_eq!(settle(&slow, &late, JobVerdict::Done).await, Settled::Stale);
+    assert_eq!(settle(&quick, &taken, JobVerdict::Done).await, Settled::Taken);
+    assert_eq!(settle(&slow, &late, JobVerdict::Done).await, Settled::Stale);
     let counts = slow.counts("q").await.unwrap();
     assert_eq!((counts.done, counts.lost, counts.stale), (1, 1, 3));
 }
@@ -141,7 +141,7 @@ async fn work(store: SqliteStore, done: Arc<Mutex<Vec<JobId>>>, most: usize) {
     while done.lock().unwrap().len() < most {
         let claims = claim(&store, "q", 5).await;
         for claimed in &claims.jobs {
-            assert_eq!(settle(&store, claimed, Verdict::Done).await, Settled::Taken);
+            assert_eq!(settle(&store, claimed, JobVerdict::Done).await, Settled::Taken);
             done.lock().unwrap().push(claimed.job.id);
         }
         if claims.jobs.is_empty() {
@@ -201,10 +201,12 @@ async fn a_clock_behind_the_file_continues_from_the_saved_time() {
     assert_eq!(job.job.progress.attempts, 1, "a day has passed for the store");
 
     // Waits have their length, and time advances although the wall clock is a day behind.
-    let wait = Duration::from_millis(50);
-    settle(&store, &job, Verdict::Retry { wait, progress: Default::default() }).await;
+    let wait = Duration::from_secs(3600);
+    settle(&store, &job, JobVerdict::Retry { wait, progress: Default::default() }).await;
     let next = claim(&store, "q", 1).await.next;
-    assert!(next.is_none_or(|next| next <= wait), "{next:?}");
+    assert!(next.is_some_and(|next| next <= wait), "{next:?}");
+    let soon = NewJob::new("y").start(Start::After(Duration::from_millis(50)));
+    store.enqueue("q", vec![soon]).await.unwrap();
     within(async {
         while claim(&store, "q", 1).await.jobs.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;

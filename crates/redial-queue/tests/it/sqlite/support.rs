@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redial_queue::durable::{Claim, Claimed, Claims, Settled, Settlement, Store, Verdict};
+use redial_queue::durable::{Claim, Claimed, Claims, JobVerdict, Settled, Settlement, Store};
 use redial_queue::sqlite::SqliteStore;
 
 /// A temporary directory.
@@ -48,7 +48,7 @@ pub(super) async fn claim_for(
     store.claim(&Claim { queue: queue.to_owned(), most, lease }).await.unwrap()
 }
 
-pub(super) async fn settle(store: &SqliteStore, claimed: &Claimed, verdict: Verdict) -> Settled {
+pub(super) async fn settle(store: &SqliteStore, claimed: &Claimed, verdict: JobVerdict) -> Settled {
     let took = Duration::from_millis(3);
     let settlement =
         Settlement { lease: claimed.lease, verdict, took, outcome: "it broke".to_owned() };

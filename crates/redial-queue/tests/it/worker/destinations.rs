@@ -8,7 +8,7 @@ use std::time::Duration;
 use redial_core::Policy;
 use redial_core::admit::BreakerRule;
 use redial_core::decide::{Class, Failure};
-use redial_queue::durable::{Handled, Handler, Job, Report, Until};
+use redial_queue::durable::{Handled, Handler, Job, Until, WorkerReport};
 use tokio::sync::Notify;
 
 use super::{policy, wait_for, worker};
@@ -112,7 +112,7 @@ async fn jobs_for_a_busy_destination_that_answers_wait_in_the_worker() {
     let receivers = Receivers::default();
     let running = worker(&shop).workers(8).per_destination(3).prefetch(1000).until(Until::Empty);
     let report = running.run(receivers.clone(), pending()).await.unwrap();
-    assert_eq!(report, Report { done: 100, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 100, ..WorkerReport::default() });
     assert_eq!(receivers.most("a"), 3);
 }
 
@@ -122,7 +122,7 @@ async fn a_few_jobs_of_a_slow_destination_wait_in_the_worker() {
     add(&shop, "slow", 6).await;
     let running = worker(&shop).workers(8).per_destination(2).prefetch(8).until(Until::Empty);
     let report = running.run(Receivers::default(), pending()).await.unwrap();
-    assert_eq!(report, Report { done: 6, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 6, ..WorkerReport::default() });
 }
 
 #[tokio::test]

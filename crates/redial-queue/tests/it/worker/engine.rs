@@ -8,9 +8,9 @@ use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, RateRule};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, TooLong};
-use redial_core::{Policy, Progress, Rate};
+use redial_core::{Policy, Progress, Rate, Span};
 use redial_queue::WorkEvent;
-use redial_queue::durable::{Filter, Handled, Handler, Job, Report, State, Until, standard};
+use redial_queue::durable::{Filter, Handled, Handler, Job, State, Until, WorkerReport, standard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -112,15 +112,15 @@ async fn jobs_postponed_together_are_not_due_together() {
 fn the_standard_policy_is_what_its_doc_says() {
     let standard = standard();
     assert_eq!(standard.attempts(), 16);
-    assert_eq!(standard.backoff().base, 5_000_000_000);
-    assert_eq!(standard.backoff().cap, 3600 * 1_000_000_000);
+    assert_eq!(standard.backoff().base, Span::from_secs(5));
+    assert_eq!(standard.backoff().cap, Span::from_secs(3600));
     assert_eq!(standard.attempt_timeout(), Some(Duration::from_secs(30)));
     assert_eq!(standard.deadline(), None);
     assert_eq!(*standard.budget(), Budget::default());
     let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else {
         panic!("hints are ignored")
     };
-    assert_eq!((*cap, *too_long), (86_400 * 1_000_000_000, TooLong::Clip));
+    assert_eq!((*cap, *too_long), (Span::from_secs(86_400), TooLong::Clip));
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_poll_is_not_a_retry() {
     let gauge = worker.gauge();
     let run =
         worker.run(handler, wait_for("a refusal", async || gauge.read().report.postponed > 0));
-    assert_eq!(run.await.unwrap(), Report { done: 1, retried: 3, ..Report::default() });
+    assert_eq!(run.await.unwrap(), WorkerReport { done: 1, retried: 3, ..WorkerReport::default() });
 }
 
 #[tokio::test]

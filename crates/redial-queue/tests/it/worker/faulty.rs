@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use redial_queue::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, Lease, NewJob, Redrive,
-    Reply, Settings, Settled, Settlement, Store, StoreError,
-};
+use redial_queue::durable::*;
+
+use crate::delegate::delegate;
 
 /// How a step goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +95,7 @@ impl Store for Faulty {
         })
     }
 
-    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+    fn beat<'a>(&'a self, leases: &'a [JobLease], lease: Duration) -> Reply<'a, Vec<bool>> {
         Box::pin(async move {
             if self.no_beats.load(Ordering::Relaxed) {
                 return Err(Fault::Unavailable.error());
@@ -108,10 +107,6 @@ impl Store for Faulty {
         })
     }
 
-    fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
-        self.inner.enqueue(queue, jobs)
-    }
-
     fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
         if self.hasty.load(Ordering::Relaxed) {
             return Box::pin(async { Ok(()) });
@@ -119,51 +114,5 @@ impl Store for Faulty {
         self.inner.changed(queue, seen)
     }
 
-    fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
-        self.inner.get(id)
-    }
-
-    fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
-        self.inner.list(filter)
-    }
-
-    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
-        self.inner.count(filter)
-    }
-
-    fn groups<'a>(&'a self, filter: &'a Filter, most: usize) -> Reply<'a, Vec<Group>> {
-        self.inner.groups(filter, most)
-    }
-
-    fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
-        self.inner.edit(id, edit)
-    }
-
-    fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
-        self.inner.remove(filter)
-    }
-
-    fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
-        self.inner.redrive(filter, redrive)
-    }
-
-    fn time(&self) -> Reply<'_, SystemTime> {
-        self.inner.time()
-    }
-
-    fn queues(&self) -> Reply<'_, Vec<String>> {
-        self.inner.queues()
-    }
-
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
-        self.inner.settings(queue)
-    }
-
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
-        self.inner.set(queue, settings)
-    }
-
-    fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
-        self.inner.counts(queue)
-    }
+    delegate!(inner: enqueue get list count groups edit remove redrive time queues settings set counts);
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redial_queue::durable::{Handled, Job, Report, State, Store, Verdict};
+use redial_queue::durable::{Handled, Job, JobVerdict, State, Store, WorkerReport};
 use tokio::sync::Notify;
 
 use super::faulty::Faulty;
@@ -70,7 +70,7 @@ async fn a_job_that_takes_longer_than_its_lease_is_kept() {
     wait_for("one more beat", async || shop.get(id).await.due > last).await;
     go.notify_one();
     let report = run.await.unwrap().unwrap();
-    assert_eq!(report, Report { done: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, ..WorkerReport::default() });
     assert_eq!((shop.counts().await.lost, shop.counts().await.stale), (0, 0));
 }
 
@@ -95,9 +95,9 @@ async fn a_handler_is_aborted_when_another_worker_has_its_job() {
     assert_eq!(log.count("stale"), 1);
     stop.notify_one();
     let report = run.await.unwrap().unwrap();
-    assert_eq!(report, Report { stale: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { stale: 1, ..WorkerReport::default() });
     assert_eq!(shop.state(id).await, State::Running);
-    shop.settle(&other, Verdict::Done).await;
+    shop.settle(&other, JobVerdict::Done).await;
     assert_eq!(shop.counts().await.done, 1);
 }
 

@@ -20,7 +20,7 @@ use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy};
 use redial_queue::WorkEvent;
-use redial_queue::durable::{DurableQueue, Handled, Job, Report, Store, Until, Worker};
+use redial_queue::durable::{DurableQueue, Handled, Job, Store, Until, Worker, WorkerReport};
 
 use crate::conformance::Shop;
 
@@ -44,7 +44,10 @@ fn broken() -> Handled {
 }
 
 /// Works until nothing is left.
-async fn work<R>(worker: Worker, handler: impl Fn(Arc<Job>) -> R + Send + Sync + 'static) -> Report
+async fn work<R>(
+    worker: Worker,
+    handler: impl Fn(Arc<Job>) -> R + Send + Sync + 'static,
+) -> WorkerReport
 where
     R: Future<Output = Handled> + Send,
 {

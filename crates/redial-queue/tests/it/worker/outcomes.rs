@@ -5,7 +5,7 @@ use redial_core::decide::{Class, Failure, Safety};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_queue::WorkEvent;
 use redial_queue::durable::{
-    DurableQueue, Filter, Handled, Handler, Job, NewJob, Report, Start, State, Until, Worker,
+    DurableQueue, Filter, Handled, Handler, Job, NewJob, Start, State, Until, Worker, WorkerReport,
 };
 use redial_queue::sqlite::SqliteStore;
 use tokio::sync::Notify;
@@ -27,7 +27,7 @@ async fn retries_until_it_succeeds_and_counts_the_attempts() {
         }
     };
     let report = work(worker(&shop).watch(log.watch()), handler).await;
-    assert_eq!(report, Report { done: 1, retried: 3, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, retried: 3, ..WorkerReport::default() });
     let expected: Vec<_> = (1..=4).map(|n| (n, "same".to_owned())).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(shop.store.get(id).await.unwrap(), None);
@@ -43,7 +43,7 @@ async fn gives_up_when_the_attempts_are_used() {
     let id = shop.add(job("")).await;
     let three = policy(|draft| draft.attempts(3));
     let report = work(worker(&shop).policy(three), |_| async { broken() }).await;
-    assert_eq!(report, Report { dead: 1, retried: 2, ..Report::default() });
+    assert_eq!(report, WorkerReport { dead: 1, retried: 2, ..WorkerReport::default() });
     let job = shop.get(id).await;
     assert_eq!((job.state, job.reason.as_deref()), (State::Dead, Some("attempts")));
     let history: Vec<_> = job.history.iter().map(|t| (t.number, &*t.outcome)).collect();
@@ -110,7 +110,7 @@ async fn a_handler_that_panics_has_failed() {
         Handled::Done
     };
     let report = work(worker(&shop).policy(two), handler).await;
-    assert_eq!(report, Report { done: 1, dead: 1, retried: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, dead: 1, retried: 1, ..WorkerReport::default() });
     let job = shop.get(id).await;
     assert_eq!(job.reason.as_deref(), Some("attempts"));
     assert_eq!(job.history[1].outcome, format!("the handler panicked: a bug with {id}"));
@@ -139,7 +139,7 @@ async fn not_yet_asks_again() {
         if job.progress.attempts < 3 { Handled::NotYet(None) } else { Handled::Done }
     };
     let report = work(worker(&shop), handler).await;
-    assert_eq!(report, Report { done: 1, retried: 2, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, retried: 2, ..WorkerReport::default() });
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn works_on_every_due_job_once() {
     let worker = worker(&shop).workers(8).until(Until::NothingDue);
     let gauge = worker.gauge();
     let report = worker.run(handler, std::future::pending()).await.unwrap();
-    assert_eq!(report, Report { done: 500, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 500, ..WorkerReport::default() });
     let mut seen = seen.lock().unwrap().clone();
     seen.sort();
     seen.dedup();

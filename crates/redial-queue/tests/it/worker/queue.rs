@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::Rate;
 use redial_core::admit::RateRule;
+use redial_core::{Rate, Span};
 use redial_queue::durable::{
-    DurableQueue, Edit, Filter, NewJob, Settings, State, StoreError, Verdict,
+    DurableQueue, Edit, Filter, JobVerdict, NewJob, NewPolicy, Settings, State, StoreError,
 };
 
 use crate::conformance::{Shop, job, sqlite};
@@ -27,7 +27,7 @@ async fn a_redrive_of_ten_thousand_keeps_its_rate() {
     let claimed = shop.claim(10_000).await;
     let settlement = |claimed: &redial_queue::durable::Claimed| redial_queue::durable::Settlement {
         lease: claimed.lease,
-        verdict: Verdict::Dead { reason: "permanent".to_owned() },
+        verdict: JobVerdict::Dead { reason: "permanent".to_owned() },
         took: Duration::ZERO,
         outcome: "gone".to_owned(),
     };
@@ -77,7 +77,10 @@ async fn invalid_jobs_are_refused_before_a_request() {
         (Edit { payload: Some(vec![0; NewJob::MOST_PAYLOAD + 1]), ..Edit::default() }, "a payload"),
         (Edit { headers: header("a", long), ..Edit::default() }, "all headers together"),
         (Edit { headers: header("a\0", String::new()), ..Edit::default() }, "a NUL"),
-        (Edit { policy: Some(Some("p".repeat(513))), ..Edit::default() }, "the name of a policy"),
+        (
+            Edit { policy: Some(NewPolicy::Named("p".repeat(513))), ..Edit::default() },
+            "the name of a policy",
+        ),
     ];
     for (edit, part) in edits {
         let why = why(queue.edit(id, edit).await);
@@ -95,8 +98,8 @@ async fn invalid_settings_are_refused() {
     let second = Rate::per_second(1);
     let rules = [
         (RateRule::new(Rate::ZERO, 1), "rate: 0"),
-        (RateRule::new(Rate { count: 1, per: 0 }, 1), "rate: 0"),
-        (RateRule::new(Rate { count: 1, per: u64::MAX }, 1), "366 days"),
+        (RateRule::new(Rate { count: 1, per: Span::ZERO }, 1), "rate: 0"),
+        (RateRule::new(Rate { count: 1, per: Span::MAX }, 1), "366 days"),
         (RateRule::new(second, 0), "burst: 0"),
     ];
     for (rule, part) in rules {

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use redial_core::Progress;
 use redial_queue::durable::{
     Claim, Claimed, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Handled, Handler,
-    Job, JobId, Lease, NewJob, Redrive, Reply, Settings, Settled, Settlement, State, Store,
-    StoreError, Verdict, Worker, standard,
+    Job, JobId, JobLease, JobVerdict, NewJob, Redrive, Reply, Settings, Settled, Settlement, State,
+    Store, StoreError, Worker, standard,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -97,7 +97,7 @@ impl Store for SlowStore {
                 let Some((_, mut job)) = jobs.waiting.pop_first() else { break };
                 job.progress.attempts += 1;
                 jobs.running.insert(job.id.0, job.clone());
-                let lease = Lease { id: job.id, fence: 1 };
+                let lease = JobLease { id: job.id, fence: 1 };
                 claims.jobs.push(Claimed { job, lease, age: Duration::ZERO });
             }
             let next = jobs.waiting.first_key_value();
@@ -112,7 +112,7 @@ impl Store for SlowStore {
             let (now, mut jobs) = (self.start.elapsed(), self.jobs());
             for Settlement { lease, verdict, .. } in &settlements {
                 let Some(mut job) = jobs.running.remove(&lease.id.0) else { continue };
-                if let Verdict::Postpone { wait } = verdict {
+                if let JobVerdict::Postpone { wait } = verdict {
                     job.progress.attempts -= 1;
                     jobs.waiting.insert((now + *wait, job.id.0), job);
                 }
@@ -121,7 +121,7 @@ impl Store for SlowStore {
         })
     }
 
-    fn beat<'a>(&'a self, leases: &'a [Lease], _: Duration) -> Reply<'a, Vec<bool>> {
+    fn beat<'a>(&'a self, leases: &'a [JobLease], _: Duration) -> Reply<'a, Vec<bool>> {
         Box::pin(async move {
             self.committed().await;
             Ok(vec![true; leases.len()])

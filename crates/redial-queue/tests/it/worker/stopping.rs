@@ -3,7 +3,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redial_core::Progress;
-use redial_queue::durable::{Filter, Handled, Job, Report, Settings, State, Store, Tried, Until};
+use redial_queue::durable::{
+    Filter, Handled, Job, Settings, State, Store, Tried, Until, WorkerReport,
+};
 use tokio::sync::{Notify, Semaphore};
 
 use super::faulty::Faulty;
@@ -38,7 +40,7 @@ async fn jobs_claimed_in_advance_are_given_back() {
     assert!(!run.is_finished(), "a handler still runs");
     gate.add_permits(1);
     let report = run.await.unwrap().unwrap();
-    assert_eq!(report, Report { done: 1, returned: 5, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, returned: 5, ..WorkerReport::default() });
     for job in shop.store.list(&Filter::default()).await.unwrap() {
         assert_eq!((job.state, job.progress), (State::Waiting, Progress::default()));
         assert!(job.history.is_empty());
@@ -59,7 +61,7 @@ async fn a_handler_that_does_not_end_is_cut_off_and_its_job_is_tried_again() {
     };
     let worker = worker(&shop).drain(Duration::from_millis(10)).watch(log.watch());
     let report = worker.run(handler, stop.notified()).await.unwrap();
-    assert_eq!(report, Report { retried: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { retried: 1, ..WorkerReport::default() });
     let job = shop.get(id).await;
     assert_eq!((job.state, job.progress.attempts), (State::Waiting, 1));
     assert_eq!(job.history[0].outcome, "the worker stopped before it was done");
@@ -93,7 +95,7 @@ async fn a_job_that_kills_its_workers_runs_out_of_attempts() {
     }
     let started = |_| async { panic!("it has no attempts left") };
     let report = work(worker(&shop).policy(three()), started).await;
-    assert_eq!(report, Report { dead: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { dead: 1, ..WorkerReport::default() });
     let job = shop.get(id).await;
     assert_eq!((job.state, job.reason.as_deref()), (State::Dead, Some("attempts")));
     let outcomes: Vec<_> = job.history.iter().map(|tried| &*tried.outcome).collect();
@@ -108,7 +110,7 @@ async fn an_empty_queue_ends_a_worker_until_empty() {
     for until in [Until::NothingDue, Until::Empty] {
         let run = worker(&shop).until(until);
         let report = run.run(|_| async { Handled::Done }, std::future::pending()).await.unwrap();
-        assert_eq!(report, Report::default());
+        assert_eq!(report, WorkerReport::default());
     }
 }
 
@@ -120,7 +122,7 @@ async fn nothing_is_due_in_a_paused_queue() {
     let run = worker(&shop).until(Until::NothingDue);
     let run = run.run(|_| async { Handled::Done }, std::future::pending());
     let ended = tokio::time::timeout(Duration::from_secs(60), run).await;
-    assert_eq!(ended.expect("it waits for ever").unwrap(), Report::default());
+    assert_eq!(ended.expect("it waits for ever").unwrap(), WorkerReport::default());
     assert_eq!(shop.state(id).await, State::Waiting);
 }
 
@@ -148,12 +150,12 @@ async fn jobs_claimed_in_advance_by_a_slow_worker_go_to_others() {
     wait_for("five are back", async || shop.counts().await.due == 5).await;
     let quick = worker(&shop).until(Until::NothingDue);
     let report = quick.run(|_| async { Handled::Done }, std::future::pending()).await.unwrap();
-    assert_eq!(report, Report { done: 5, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 5, ..WorkerReport::default() });
     gate.notify_one();
     wait_for("the last one", async || shop.counts().await.done == 6).await;
     stop.notify_one();
     let report = run.await.unwrap().unwrap();
-    assert_eq!(report, Report { done: 1, returned: 5, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, returned: 5, ..WorkerReport::default() });
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redial_queue::durable::{Handled, Report, State, Store, StoreError, WorkerError};
+use redial_queue::durable::{Handled, State, Store, StoreError, WorkerError, WorkerReport};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ async fn requests_are_repeated_when_the_store_is_back() {
     faulty.settlements.lock().unwrap().extend([Fault::Unavailable; 3]);
     let (store, log): (Arc<dyn Store>, _) = (faulty, Log::default());
     let report = work(over(&store).watch(log.watch()), |_| async { Handled::Done }).await;
-    assert_eq!(report, Report { done: 2, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 2, ..WorkerReport::default() });
     assert_eq!(log.count("trouble: the store cannot be reached: the line is dead"), 6);
     assert_eq!((shop.counts().await.done, shop.counts().await.stale), (2, 0));
 }
@@ -35,7 +35,7 @@ async fn a_settlement_whose_answer_is_lost_counts_once() {
     let store: Arc<dyn Store> = faulty;
     let report = work(over(&store), |_| async { Handled::Done }).await;
     // The lease has not run out, so no other worker can have ended the claim.
-    assert_eq!(report, Report { done: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { done: 1, ..WorkerReport::default() });
     assert_eq!(shop.counts().await.done, 1);
 }
 
@@ -77,7 +77,7 @@ async fn a_worker_that_stops_waits_for_a_dead_store_no_longer_than_a_lease() {
     let store: Arc<dyn Store> = faulty;
     let worker = over(&store).lease(Duration::from_secs(3));
     let report = worker.run(handler, stop.notified()).await.unwrap();
-    assert_eq!(report, Report { lost: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { lost: 1, ..WorkerReport::default() });
     // Another worker finds it.
     assert_eq!(work(over(&shop.store), |_| async { Handled::Done }).await.done, 1);
     assert_eq!((shop.store.get(id).await.unwrap(), shop.counts().await.lost), (None, 1));
@@ -101,7 +101,7 @@ async fn a_worker_that_stops_tries_to_settle_no_longer_than_a_lease() {
     // Heartbeats arrive.
     let run = over(&store).lease(Duration::from_secs(2)).run(handler, stop.notified());
     let report = timeout(MINUTE, run).await.expect("it tries for ever").unwrap();
-    assert_eq!(report, Report { lost: 1, ..Report::default() });
+    assert_eq!(report, WorkerReport { lost: 1, ..WorkerReport::default() });
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ fn a_store_that_answers_at_once_does_not_block_the_thread() {
         });
     });
     let report = ends.recv_timeout(MINUTE).expect("the worker has the thread for itself");
-    assert_eq!(report, Report::default());
+    assert_eq!(report, WorkerReport::default());
 }
 
 #[tokio::test]

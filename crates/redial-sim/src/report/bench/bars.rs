@@ -3,7 +3,7 @@
 use super::BenchReport;
 use crate::Subject;
 use crate::bench::{Bar, Bound, Family, Measure, Unit, bars, judged};
-use crate::report::number::{milliseconds, percent};
+use crate::number::{milliseconds, percent};
 use crate::report::{Column, Table};
 
 const COLUMNS: [[&str; 2]; 5] =

@@ -3,7 +3,7 @@
 
 use super::{BenchReport, points};
 use crate::bench::{CellResult, Measure, Ranking, Suite};
-use crate::report::number::ratio;
+use crate::number::ratio;
 use crate::report::svg::{Svg, brief};
 
 const WIDTH: f64 = 960.0;
@@ -16,7 +16,7 @@ const ROW: f64 = PANEL + 62.0;
 const GAP: f64 = 22.0;
 const LEFT: f64 = 34.0;
 /// No policy gains or loses more than all calls.
-const MOST: f64 = 1.0;
+const MAX_GAIN: f64 = 1.0;
 
 impl BenchReport<'_> {
     /// The figure as a standalone file.
@@ -79,7 +79,8 @@ impl BenchReport<'_> {
 }
 
 fn panel(svg: &mut Svg, [left, top, width]: [f64; 3], it: &Ranking, gains: &[f64], labels: bool) {
-    let y = |gain: f64| top + PANEL / 2.0 - gain.clamp(-MOST, MOST) / MOST * PANEL / 2.0;
+    let y =
+        |gain: f64| top + PANEL / 2.0 - gain.clamp(-MAX_GAIN, MAX_GAIN) / MAX_GAIN * PANEL / 2.0;
     svg.text((left, top - 20.0), "name", &brief(&it.name, 24));
     let facts = format!(
         "regret {} · load {} · collapses {}",
@@ -88,7 +89,7 @@ fn panel(svg: &mut Svg, [left, top, width]: [f64; 3], it: &Ranking, gains: &[f64
         it.own_collapses
     );
     svg.text((left, top - 5.0), "small dim", &facts);
-    for gain in [-MOST, -MOST / 2.0, MOST / 2.0, MOST] {
+    for gain in [-MAX_GAIN, -MAX_GAIN / 2.0, MAX_GAIN / 2.0, MAX_GAIN] {
         svg.line((left, y(gain)), (left + width, y(gain)), "rule");
         if labels {
             svg.text((left - 4.0, y(gain) + 4.0), "small dim end", &format!("{:.0}", gain * 100.0));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redial_core::nanos;
+use redial_core::Span;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -142,8 +142,8 @@ impl Serialize for Scored<'_> {
         map.serialize_entry("kind", cell.kind)?;
         map.serialize_entry("suite", cell.suite.name())?;
         map.serialize_entry("family", cell.family().name())?;
-        map.serialize_entry("deadline_ms", &(nanos(cell.deadline) as f64 / 1e6))?;
-        let timeout = cell.timeout.map(|timeout| nanos(timeout) as f64 / 1e6);
+        map.serialize_entry("deadline_ms", &Span::from(cell.deadline).as_millis_f64())?;
+        let timeout = cell.timeout.map(|timeout| Span::from(timeout).as_millis_f64());
         map.serialize_entry("timeout_ms", &timeout)?;
         map.serialize_entry("scale", &cell.scale())?;
         let one = Answer { name: "one attempt", scores: &result.one_attempt, result };

@@ -7,7 +7,7 @@ mod page;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
 use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, Suite, rank};
-use crate::report::number::{count, milliseconds, ratio};
+use crate::number::{count, milliseconds, ratio};
 use crate::report::{Column, Table};
 
 /// A bench and its results.

@@ -1,7 +1,9 @@
+use redial_core::Span;
+
 use super::{Violation, invalid};
 use crate::Scenario;
 use crate::scenario::clients::EACH;
-use crate::scenario::{Arrivals, Choose, Clients, Others, Pace, Requeue, RetryTo, Scope, Time};
+use crate::scenario::{Arrivals, Choose, Clients, HowLong, Others, Pace, Requeue, RetryTo, Scope};
 
 /// The most calls that a run can make at its rate.
 const MOST_CALLS: f64 = 1e13;
@@ -73,14 +75,14 @@ pub(super) fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
             "a load is a share of the capacity, and the backend has no limit: set backend.servers and backend.service, or a rate",
         );
     }
-    if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals {
+    if let Arrivals::Closed { think: HowLong::Always(Span::ZERO), .. } = clients.arrivals {
         return invalid(
             "clients.arrivals.closed.think",
             "must be above zero: callers that are turned away at once would call without end",
         );
     }
     if let Arrivals::Synchronised { at, .. } = clients.arrivals
-        && at >= scenario.duration
+        && at >= scenario.end()
     {
         return invalid("clients.arrivals.synchronised.at", "has to be before the end (duration)");
     }
@@ -109,7 +111,7 @@ fn how_many(scenario: &Scenario) -> Result<(), Violation> {
     }
     let below = |share: f64| (f64::from(scenario.clients.instances) * share).ceil();
     let bursts = scenario.restart.iter().map(|it| below(it.share) * f64::from(it.burst));
-    let calls = rate * scenario.duration as f64 / 1e9 + bursts.sum::<f64>();
+    let calls = rate * scenario.duration.as_nanos_f64() / 1e9 + bursts.sum::<f64>();
     if calls > MOST_CALLS {
         return invalid(
             "clients.arrivals",

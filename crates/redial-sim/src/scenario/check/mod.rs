@@ -5,12 +5,12 @@ mod clients;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use redial_core::{DurationText, Nanos};
+use redial_core::{Span, Time};
 
 use super::{
-    Answer, BACKEND, Discipline, HintGiven, Outage, Restart, Scenario, Service, SwitchedOff, memory,
+    Answer, BACKEND, Discipline, HintGiven, Outage, Restart, STEPS, Scenario, Service, SwitchedOff,
+    memory,
 };
-use crate::measure::STEPS;
 
 /// The most steps that a run is recorded in; a step is a fiftieth of the window.
 const MOST_STEPS: u64 = 4_000_000;
@@ -74,11 +74,11 @@ fn length(scenario: &Scenario) -> Result<(), Violation> {
     if window > duration {
         return invalid("window", "has to be at most the duration");
     }
-    if window < 1_000 {
+    if window < Span::from_micros(1) {
         return invalid("window", "has to be at least 1us");
     }
-    if duration / (window / STEPS).max(1) > MOST_STEPS {
-        let least = DurationText(duration / (MOST_STEPS / STEPS)).to_string();
+    if duration / scenario.step() > MOST_STEPS {
+        let least = duration / (MOST_STEPS / STEPS);
         return invalid(
             "window",
             format!(
@@ -284,12 +284,11 @@ fn needs_servers(scenario: &Scenario) -> Result<(), Violation> {
     }
 }
 
-fn begins(scenario: &Scenario, path: &str, start: Nanos) -> Result<(), Violation> {
-    if start >= scenario.duration {
-        let end = DurationText(scenario.duration);
+fn begins(scenario: &Scenario, path: &str, start: Time) -> Result<(), Violation> {
+    if start >= scenario.end() {
         return invalid(
             format!("{path}.start"),
-            format!("has to be before the end of the run ({end})"),
+            format!("has to be before the end of the run ({})", scenario.duration),
         );
     }
     Ok(())

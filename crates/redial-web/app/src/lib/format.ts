@@ -80,7 +80,7 @@ export function quantity(value: number, unit = ""): string {
 }
 
 const PREFIXES: Record<string, number> = { "": 1, k: 1e3, K: 1e3, M: 1e6, m: 1e6, G: 1e9, B: 1e9, T: 1e12 };
-const TIMES: Record<string, number> = { "µs": 1e-3, us: 1e-3, ms: 1, s: 1e3, min: 6e4, m: 6e4, h: 3.6e6, d: 8.64e7 };
+const TIMES: Record<string, number> = { µs: 1e-3, us: 1e-3, ms: 1, s: 1e3, min: 6e4, m: 6e4, h: 3.6e6, d: 8.64e7 };
 
 /** Reads what a person types for a `unit`: "25M", "1.2 s", "30%". Null if it is no such value. */
 export function parse(text: string, unit = ""): number | null {
@@ -97,7 +97,14 @@ export function parse(text: string, unit = ""): number | null {
 
 function parseDuration(text: string, unit: string): number | null {
   const parts = [...text.matchAll(/(-?[\d.]+)\s*([a-zµ]*)/g)];
-  if (parts.length === 0 || parts.map((part) => part[0]).join("").replace(/\s/g, "") !== text.replace(/\s/g, "")) return null;
+  if (
+    parts.length === 0 ||
+    parts
+      .map((part) => part[0])
+      .join("")
+      .replace(/\s/g, "") !== text.replace(/\s/g, "")
+  )
+    return null;
   let sum = 0;
   for (const [, number, name] of parts) {
     const by = TIMES[name || unit];
@@ -126,9 +133,10 @@ function pad(value: number): string {
   return String(value).padStart(2, "0");
 }
 
+// eslint-disable-next-line no-control-regex -- control characters are what it looks for
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
 /** A text from anywhere, with characters that would hide or reorder others written out. */
 export function visible(text: string): string {
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (odd) => {
-    return `\\u{${odd.charCodeAt(0).toString(16)}}`;
-  });
+  return text.replace(HIDDEN, (odd) => `\\u{${odd.charCodeAt(0).toString(16)}}`);
 }

@@ -1,13 +1,6 @@
 // What the server is, asked again until it answers.
 import { get } from "./api";
-
-export interface Hello {
-  version: string;
-  mode: "demo" | "proxy" | "page-only";
-  pages: string[];
-  /** Thresholds of the storm detector, from the code that owns them. */
-  lines: Record<string, number>;
-}
+import type { Hello } from "./types";
 
 const AGAIN_MS = 2000;
 

@@ -1,26 +1,16 @@
 // The one stream of live samples. It is closed while the tab is hidden, because a browser keeps only six connections to a host,
 // and reopened after the last sample that was seen. The server's ring fills the hole; what it no longer has stays a gap.
-
-/** One second, as the server saw it. The Now page knows the rest. */
-export interface Sample {
-  /** Ascends for as long as the server runs. */
-  id: number;
-  /** Unix milliseconds. */
-  at: number;
-  [field: string]: unknown;
-}
+import { hello } from "./hello.svelte";
+import type { SentSample } from "./types";
 
 export type State = "live" | "stale" | "cut off";
 
-const KEPT = 600;
 const STALE_MS = 3500;
 const LATE_MS = 1200;
-/** Two samples that are further apart have a gap between them. */
-export const GAP_MS = 2500;
 const REOPEN_MS = 2000;
 
-let samples = $state.raw<Sample[]>([]);
-let shown = $state.raw<Sample[] | null>(null);
+let samples = $state.raw<SentSample[]>([]);
+let shown = $state.raw<SentSample[] | null>(null);
 let connected = $state(false);
 let receivedAt = $state(0);
 let now = $state(Date.now());
@@ -30,11 +20,11 @@ let after = "";
 let reopening: number | undefined;
 
 export const live = {
-  /** Oldest first, at most 600; they stand still while paused. */
-  get samples(): Sample[] {
+  /** Oldest first, as many as the server keeps; they stand still while paused. */
+  get samples(): SentSample[] {
     return shown ?? samples;
   },
-  get latest(): Sample | undefined {
+  get latest(): SentSample | undefined {
     return (shown ?? samples).at(-1);
   },
   get state(): State {
@@ -67,27 +57,6 @@ export function start(): void {
   if (!document.hidden) open();
 }
 
-/** Columns for a chart, with a null where samples are missing. The first is the time. */
-export function columns(of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
-  return columnsWithin(GAP_MS, of, ...pick);
-}
-
-/** The same for samples that may be this far apart. */
-export function columnsWithin(gap: number, of: Sample[], ...pick: ((sample: Sample) => number | null | undefined)[]): [number[], ...(number | null)[][]] {
-  const x: number[] = [];
-  const values: (number | null)[][] = pick.map(() => []);
-  for (const sample of of) {
-    const last = x.at(-1);
-    if (last !== undefined && sample.at - last > gap) {
-      x.push(last + 1);
-      for (const column of values) column.push(null);
-    }
-    x.push(sample.at);
-    pick.forEach((read, i) => values[i]!.push(read(sample) ?? null));
-  }
-  return [x, ...values];
-}
-
 function open(): void {
   clearTimeout(reopening);
   if (source) return;
@@ -117,9 +86,9 @@ function close(): void {
 }
 
 function take(event: MessageEvent<string>): void {
-  let sample: Sample;
+  let sample: SentSample;
   try {
-    sample = JSON.parse(event.data) as Sample;
+    sample = JSON.parse(event.data) as SentSample;
   } catch {
     return;
   }
@@ -129,7 +98,7 @@ function take(event: MessageEvent<string>): void {
   receivedAt = now = Date.now();
   // The server's clock was set back: a chart has one direction.
   if (last && sample.at <= last.at) samples = [sample];
-  else samples = samples.length < KEPT ? [...samples, sample] : [...samples.slice(samples.length - KEPT + 1), sample];
+  else samples = [...samples.slice(-((hello.value?.times.kept ?? Infinity) - 1)), sample];
 }
 
 /** The server was started again with an earlier clock: what is drawn lies in its future. Other gaps are seen by their times. */

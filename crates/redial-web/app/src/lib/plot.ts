@@ -100,7 +100,12 @@ interface Extras {
 export function options(shape: Shape, width: number, height: number, extras: Extras): uPlot.Options {
   const base = shape.log ? logBase(shape) : 10;
   const names = widthOfNames(shape);
-  const axis = { stroke: () => extras.colours().muted, font: FONT, grid: { stroke: () => extras.colours().line, width: 1 }, ticks: { show: false } };
+  const axis = {
+    stroke: () => extras.colours().muted,
+    font: FONT,
+    grid: { stroke: () => extras.colours().line, width: 1 },
+    ticks: { show: false },
+  };
   return {
     width,
     height,
@@ -116,10 +121,20 @@ export function options(shape: Shape, width: number, height: number, extras: Ext
     },
     scales: {
       x: { time: shape.xKind === "time" },
-      y: { distr: shape.log ? 3 : 1, log: base === 2 ? 2 : 10, range: (_u, low, high) => yRange(shape, extras.lines(), low, high, base) },
+      y: {
+        distr: shape.log ? 3 : 1,
+        log: base === 2 ? 2 : 10,
+        range: (_u, low, high) => yRange(shape, extras.lines(), low, high, base),
+      },
     },
     axes: [
-      { ...axis, gap: 8, size: 32, space: 76, values: shape.xKind === "seconds" ? (_u, at) => at.map(secondsText) : TIME_AXIS },
+      {
+        ...axis,
+        gap: 8,
+        size: 32,
+        space: 76,
+        values: shape.xKind === "seconds" ? (_u, at) => at.map(secondsText) : TIME_AXIS,
+      },
       { ...axis, gap: 6, size: 56, values: (_u, at) => at.map((y) => (y === null ? "" : yText(y, shape.unit))) },
     ],
     series: [{}, ...shape.series.map((of) => lineOf(of, extras))],
@@ -228,7 +243,9 @@ function drawLines(u: uPlot, lines: Line[], colours: Palette, side: "left" | "ri
   ctx.font = FONT.replace("12px", `${11 * ratio}px`);
   ctx.textAlign = side;
   const x = side === "left" ? bbox.left + 4 * ratio : bbox.left + bbox.width - 4 * ratio;
-  const placed = lines.map((line) => ({ ...line, y: Math.round(u.valToPos(line.value, "y", true)) })).filter(({ y }) => y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1);
+  const placed = lines
+    .map((line) => ({ ...line, y: Math.round(u.valToPos(line.value, "y", true)) }))
+    .filter(({ y }) => y >= bbox.top - 1 && y <= bbox.top + bbox.height + 1);
   for (const { label, strong, y } of placed) {
     const below = placed.some((other) => other.y < y && y - other.y < 15 * ratio);
     ctx.strokeStyle = ctx.fillStyle = strong ? colours.limit : colours.muted;

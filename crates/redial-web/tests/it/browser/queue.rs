@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redial_queue::durable::{Claim, Filter, NewJob, Settlement, State, Store, Verdict};
+use redial_queue::durable::{Claim, Filter, JobVerdict, NewJob, Settlement, State, Store};
 use redial_queue::sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 use xtask::chromium::{Chromium, Scheme, Tab};
@@ -43,7 +43,7 @@ impl Letters {
             let claimed = self.store.claim(&claim).await.unwrap().jobs;
             let settle = |job: &redial_queue::durable::Claimed| Settlement {
                 lease: job.lease,
-                verdict: Verdict::Dead { reason: "attempts".to_owned() },
+                verdict: JobVerdict::Dead { reason: "attempts".to_owned() },
                 took: Duration::from_millis(1200),
                 outcome: outcome.to_owned(),
             };

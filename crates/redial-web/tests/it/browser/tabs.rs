@@ -4,7 +4,7 @@ use super::{browser, open};
 
 /// A browser keeps six connections to a host. Each tab needs one for its live samples, so a hidden tab has to give it back.
 #[test]
-fn seven_tabs() -> Result<(), String> {
+fn seven_tabs_are_live_at_once() -> Result<(), String> {
     let (browser, _turn) = browser();
     let up = Up::start(&[])?;
     let first = browser.tab()?;

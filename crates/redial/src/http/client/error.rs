@@ -22,6 +22,18 @@ pub struct Error {
     maybe_processed: bool,
 }
 
+/// Time was up while the attempt waited for a part of the request's body: the caller was slow, not the server.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowBody;
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body of the request had not arrived when its time was up")
+    }
+}
+
+impl std::error::Error for SlowBody {}
+
 impl Error {
     /// The status for a caller of a gateway whose own request failed with this error.
     ///

@@ -1,8 +1,11 @@
 //! A client that repeats a request needs its body again, must not hold a connection while it waits, must know
 //! whether the first one may have been processed, and should wait as long as the server asks.
 //!
-//! [`RetryService`] prepares a request ([`outgoing`]) and sends it. [`ResponseFuture`] awaits the first attempt
-//! on the fast path; everything else is a loop in [`exchange`].
+//! [`RetryService`] prepares a request ([`outgoing`]); sending it, and everything that follows, is a loop in [`exchange`].
+//! A request that succeeds allocates once, for the box of its future; the price is that a client has to be `Send + 'static`.
+//!
+//! Each call has an instance of the client below: `poll_ready` made it ready, and a clone takes its place. So a balancer can
+//! keep the state of a call in its fields.
 
 mod answer;
 mod connect;
@@ -12,7 +15,6 @@ mod exchange;
 mod future;
 mod layer;
 mod outgoing;
-mod racer;
 mod replay;
 mod replay_memory;
 mod service;
@@ -20,7 +22,7 @@ mod service;
 pub use answer::Answer;
 pub use connect::{Connect, Connecting};
 pub use endpoint::{EndpointFuture, EndpointLayer, EndpointRefused, EndpointService};
-pub use error::Error;
+pub use error::{Error, SlowBody};
 pub use future::ResponseFuture;
 pub use layer::RetryLayer;
 pub use outgoing::Attempts;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, request};
 use http_body::Body;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::{Event, NEVER, Nanos, Stop, nanos};
+use redial_core::{Deadline, Event, Span, Stop, Time, TimeLimit};
 
-use super::layer::Options;
-use super::replay::{Kept, Replay};
+use super::layer::{Options, RouteRetry};
+use super::replay::{Kept, Replay, Upload};
 use super::{Answer, BoxError};
 use crate::clock::Tokio;
 #[cfg(feature = "reqwest")]
@@ -68,7 +68,8 @@ impl Attempts {
 
 /// A request in flight: what all of its attempts share.
 pub(super) struct Outgoing<B> {
-    pub(super) options: Arc<Options>,
+    options: Arc<Options>,
+    route: RouteRetry,
     pub(super) grpc: bool,
     original: Original<B>,
 }
@@ -79,7 +80,7 @@ enum Original<B> {
     /// It can be sent again.
     Kept { parts: request::Parts, body: Kept<B> },
     /// It was sent and is gone. `safety` is what it said about being repeated, if anything.
-    Gone { safety: Option<Safety> },
+    Gone { safety: Option<Safety>, upload: Upload },
 }
 
 /// A request that is ready for its first attempt.
@@ -93,19 +94,20 @@ impl<B: Body<Error: Into<BoxError>> + Unpin> Prepared<B> {
     #[inline(always)]
     pub(super) fn new(
         options: &Arc<Options>,
-        retry: &Retry,
+        route: RouteRetry,
         mut parts: request::Parts,
         body: B,
     ) -> Self {
+        let retry = route.retry(options);
         let grpc = travel::is_grpc_request(&parts.method, &parts.headers);
         write_key(options, retry, &mut parts);
         let (body, kept) = keep(options, retry, body, grpc);
         let original = match kept {
-            Some(body) => Original::Kept { parts: parts.clone(), body },
-            None => Original::Gone { safety: safety_of(&parts) },
+            Ok(body) => Original::Kept { parts: parts.clone(), body },
+            Err(upload) => Original::Gone { safety: safety_of(&parts), upload },
         };
         let times = Times::start(options, retry, &mut parts.headers, grpc);
-        let outgoing = Outgoing { options: Arc::clone(options), grpc, original };
+        let outgoing = Outgoing { options: Arc::clone(options), route, grpc, original };
         Self { request: Request::from_parts(parts, body), outgoing, times }
     }
 }
@@ -135,22 +137,35 @@ fn safety_of(request: &request::Parts) -> Option<Safety> {
 /// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned; a
 /// gRPC request may be resent even then.
 #[inline(always)]
-fn keep<B>(options: &Options, retry: &Retry, body: B, grpc: bool) -> (Replay<B>, Option<Kept<B>>)
+fn keep<B>(
+    options: &Options,
+    retry: &Retry,
+    body: B,
+    grpc: bool,
+) -> (Replay<B>, Result<Kept<B>, Upload>)
 where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
     if !grpc && (retry.policy().attempts() == 1 || !retry.is_enabled()) {
-        return (Replay::once(body), None);
+        let upload = Upload::of(&body);
+        return (Replay::once(body, upload.clone()), Err(upload));
     }
-    Replay::keep(body, options.buffer, options.replay_memory.as_ref())
+    let (body, kept) = Replay::keep(body, options.buffer, options.replay_memory.as_ref());
+    (body, kept.ok_or_else(Upload::default))
 }
 
 impl<B> Outgoing<B> {
+    #[inline(always)]
+    pub(super) fn retry(&self) -> &Retry {
+        self.route.retry(&self.options)
+    }
+
     /// Why the request cannot be sent again, if it cannot.
-    pub(super) fn barred(&self, retry: &Retry) -> Option<Stop> {
+    pub(super) fn barred(&self) -> Option<Stop> {
         match &self.original {
             Original::Kept { parts, .. } if !self.is_lost() => {
-                let nested = retry.policy().refuses_nested() && travel::attempt(&parts.headers) > 1;
+                let nested =
+                    self.retry().policy().refuses_nested() && travel::attempt(&parts.headers) > 1;
                 nested.then_some(Stop::Nested)
             }
             _ => Some(Stop::Body),
@@ -165,10 +180,18 @@ impl<B> Outgoing<B> {
         }
     }
 
+    /// Whether the attempt waits for a part of the body that the caller has not sent yet.
+    pub(super) fn waits_for_caller(&self) -> bool {
+        match &self.original {
+            Original::Kept { body, .. } => body.is_waiting(),
+            Original::Gone { upload, .. } => upload.is_waiting(),
+        }
+    }
+
     pub(super) fn safety(&self) -> Option<Safety> {
         match &self.original {
             Original::Kept { parts, .. } => safety_of(parts),
-            Original::Gone { safety } => *safety,
+            Original::Gone { safety, .. } => *safety,
         }
     }
 
@@ -190,7 +213,7 @@ impl<B> Outgoing<B> {
     /// The request again, after [`rewind`](Self::rewind), as this attempt with so much time left. `None`
     /// if it is gone, or if a part of its body was sent that was not kept. The attempts of callers further
     /// up count too.
-    pub(super) fn again(&self, number: u32, left: Nanos) -> Option<Request<Replay<B>>> {
+    pub(super) fn again(&self, number: u32, left: TimeLimit) -> Option<Request<Replay<B>>> {
         let Original::Kept { parts, body } = &self.original else { return None };
         if body.is_lost() {
             return None;
@@ -210,7 +233,7 @@ impl<B> Outgoing<B> {
     }
 
     /// Updates the headers of a first attempt that was not sent at once.
-    pub(super) fn delayed(&self, request: &mut Request<Replay<B>>, left: Nanos) {
+    pub(super) fn delayed(&self, request: &mut Request<Replay<B>>, left: TimeLimit) {
         stamp(&self.options, request.headers_mut(), left, 1, self.grpc);
     }
 
@@ -234,7 +257,7 @@ impl<B> Outgoing<B> {
 
     /// The outcome that a response stands for: its status, the user's own judgement, its hints and the
     /// stop signal.
-    pub(super) fn read<R>(&self, retry: &Retry, response: Response<R>) -> (Outcome, Response<R>) {
+    pub(super) fn read<R>(&self, response: Response<R>) -> (Outcome, Response<R>) {
         let options = &self.options;
         let (parts, body) = response.into_parts();
         let (status, headers) = (parts.status, &parts.headers);
@@ -249,8 +272,20 @@ impl<B> Outgoing<B> {
         if let Some(judge) = &options.judge {
             outcome = judge(&parts, outcome);
         }
-        let outcome = with_hints(outcome, &parts.headers, retry);
+        let outcome = self.with_hints(outcome, &parts.headers);
         (outcome, Response::from_parts(parts, body))
+    }
+
+    /// The outcome with the hints of the headers or trailers.
+    pub(super) fn with_hints(&self, outcome: Outcome, headers: &HeaderMap) -> Outcome {
+        let (outcome, hints) = hinted(outcome, headers);
+        if let Some(field) = hints.unreadable {
+            self.retry().tell(&Event::HintUnreadable { field });
+        }
+        if let Some(field) = hints.nonstandard {
+            self.retry().tell(&Event::HintNonstandard { field });
+        }
+        outcome
     }
 
     fn is_keyed(&self) -> bool {
@@ -293,9 +328,9 @@ impl<B> Outgoing<B> {
 
 /// When the first attempt starts and is cut off, and when the call ends.
 pub(super) struct Times {
-    pub(super) now: Nanos,
-    pub(super) expires: Nanos,
-    pub(super) latest: Nanos,
+    pub(super) now: Time,
+    pub(super) expires: Deadline,
+    pub(super) latest: Deadline,
 }
 
 impl Times {
@@ -305,10 +340,10 @@ impl Times {
     fn start(options: &Options, retry: &Retry, headers: &mut HeaderMap, grpc: bool) -> Self {
         let (now, mut latest) = (retry.now::<Tokio>(), retry.latest());
         let mut expires = retry.expiry(now, latest);
-        if let Some(left) = stamp(options, headers, expires.saturating_sub(now), 1, grpc) {
-            latest = latest.min(now.saturating_add(left));
+        if let Some(left) = stamp(options, headers, expires.left(now), 1, grpc) {
+            latest = latest.min((now + left).into());
             expires = retry.expiry(now, latest);
-            stamp(options, headers, expires.saturating_sub(now), 1, grpc);
+            stamp(options, headers, expires.left(now), 1, grpc);
         }
         Self { now, expires, latest }
     }
@@ -319,29 +354,26 @@ impl Times {
 fn stamp(
     options: &Options,
     headers: &mut HeaderMap,
-    left: Nanos,
+    left: TimeLimit,
     number: u32,
     grpc: bool,
-) -> Option<Nanos> {
+) -> Option<Span> {
     if options.envoy {
         headers.insert(names::X_ENVOY_ATTEMPT_COUNT, number.into());
     }
     if grpc {
-        let before = if left < LONGEST {
-            let value = travel::grpc_timeout_value(Duration::from_nanos(left));
-            headers.insert(names::GRPC_TIMEOUT, value)
-        } else {
-            headers.get(names::GRPC_TIMEOUT).cloned()
+        let before = match left.duration() {
+            Some(left) => headers.insert(names::GRPC_TIMEOUT, travel::grpc_timeout_value(left)),
+            None => headers.get(names::GRPC_TIMEOUT).cloned(),
         };
-        return before.as_ref().and_then(travel::grpc_timeout).map(nanos);
+        return before.as_ref().and_then(travel::grpc_timeout).map(Span::from);
     }
     let name = options.timeout_header.as_ref()?;
-    let before = if left < LONGEST {
-        headers.insert(name, number_value(left / MILLISECOND))
-    } else {
-        headers.get(name).cloned()
+    let before = match left.span() {
+        Some(left) => headers.insert(name, number_value(left.as_millis())),
+        None => headers.get(name).cloned(),
     };
-    before.as_ref().and_then(travel::digits).map(|left| left.saturating_mul(MILLISECOND))
+    before.as_ref().and_then(travel::digits).map(Span::from_millis)
 }
 
 thread_local!(static LATEST: RefCell<(u64, HeaderValue)> = RefCell::new((0, HeaderValue::from(0))));
@@ -356,21 +388,4 @@ fn number_value(number: u64) -> HeaderValue {
         }
         value.clone()
     })
-}
-
-const MILLISECOND: Nanos = 1_000_000;
-
-/// A remaining time of this length or more means that the call has no deadline.
-const LONGEST: Nanos = NEVER / 2;
-
-/// The outcome with the hints of the headers or trailers.
-pub(super) fn with_hints(outcome: Outcome, headers: &HeaderMap, retry: &Retry) -> Outcome {
-    let (outcome, hints) = hinted(outcome, headers);
-    if let Some(field) = hints.unreadable {
-        retry.tell(&Event::HintUnreadable { field });
-    }
-    if let Some(field) = hints.nonstandard {
-        retry.tell(&Event::HintNonstandard { field });
-    }
-    outcome
 }

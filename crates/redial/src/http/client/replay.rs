@@ -5,6 +5,7 @@
 
 use std::mem::{self, size_of};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -24,11 +25,33 @@ enum Source<B> {
     /// The whole body in one chunk; empty when it was sent.
     Whole(Bytes),
     /// Streamed without being kept.
-    Once(B),
+    Once { body: B, upload: Upload },
     /// The body failed before it was sent.
     Failed(Option<BoxError>),
     /// Kept while it is sent.
     Buffered { buffer: Arc<Mutex<ReplayBuffer<B>>>, turn: u32, next: usize },
+}
+
+/// Whether a body that is streamed waits for its sender: the caller, and not the server, is slow then.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Upload(Option<Arc<AtomicBool>>);
+
+impl Upload {
+    /// That of a body; without one there is nothing to wait for.
+    #[inline]
+    pub(super) fn of<B: Body>(body: &B) -> Self {
+        Self((!body.is_end_stream()).then(Arc::default))
+    }
+
+    fn set_waiting(&self, is_waiting: bool) {
+        if let Some(upload) = &self.0 {
+            upload.store(is_waiting, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.0.as_ref().is_some_and(|upload| upload.load(Ordering::Relaxed))
+    }
 }
 
 /// What is kept for another attempt.
@@ -64,6 +87,8 @@ pub(super) struct ReplayBuffer<B> {
     held: Held,
     /// The part that has not been read yet; `None` at the end.
     rest: Option<B>,
+    /// Whether the reader waits for a part of it.
+    is_waiting: bool,
     /// Whether a chunk was sent that was not kept. Nothing more is kept then.
     lost: bool,
     /// The attempt that reads. An earlier one that is still being sent gets an error: an end of the body would
@@ -78,8 +103,8 @@ where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
     /// A body that is sent once.
-    pub(super) fn once(body: B) -> Self {
-        Self(Source::Once(body))
+    pub(super) fn once(body: B, upload: Upload) -> Self {
+        Self(Source::Once { body, upload })
     }
 
     /// A body that is kept up to `most` bytes, if `memory` has room for it. A body in one chunk needs no buffer.
@@ -170,6 +195,14 @@ impl<B> Kept<B> {
         }
     }
 
+    /// Whether the attempt waits for a part of the body that the caller has not sent yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        match self {
+            Self::Whole { .. } => false,
+            Self::Buffered(Keeper(buffer)) => lock(buffer).is_waiting,
+        }
+    }
+
     /// Whether the body has been read completely.
     pub(super) fn has_ended(&self) -> bool {
         match self {
@@ -182,7 +215,8 @@ impl<B> Kept<B> {
 impl<B> ReplayBuffer<B> {
     fn new(room: usize, held: Held) -> Self {
         let (chunks, trailers, rest, reader) = (Vec::new(), None, None, None);
-        Self { chunks, trailers, room, kept: 0, held, rest, lost: false, turn: 0, reader }
+        let (is_waiting, lost) = (false, false);
+        Self { chunks, trailers, room, kept: 0, held, rest, is_waiting, lost, turn: 0, reader }
     }
 
     /// Adds a chunk that has been read and not yet been sent.
@@ -250,7 +284,9 @@ where
         if !self.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
             self.reader = Some(cx.waker().clone());
         }
-        match ready!(Pin::new(rest).poll_frame(cx)) {
+        let frame = Pin::new(rest).poll_frame(cx);
+        self.is_waiting = frame.is_pending();
+        match ready!(frame) {
             None => {
                 self.rest = None;
                 self.poll(next, cx)
@@ -292,8 +328,10 @@ where
                 let chunk = Some(mem::take(chunk)).filter(|chunk| !chunk.is_empty());
                 Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
-            Source::Once(body) => {
-                let frame = ready!(Pin::new(body).poll_frame(cx));
+            Source::Once { body, upload } => {
+                let frame = Pin::new(body).poll_frame(cx);
+                upload.set_waiting(frame.is_pending());
+                let frame = ready!(frame);
                 let whole = |frame: Frame<B::Data>| frame.map_data(whole_chunk);
                 Poll::Ready(frame.map(|frame| frame.map(whole).map_err(Into::into)))
             }
@@ -311,7 +349,7 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Source::Whole(chunk) => chunk.is_empty(),
-            Source::Once(body) => body.is_end_stream(),
+            Source::Once { body, .. } => body.is_end_stream(),
             Source::Failed(error) => error.is_none(),
             Source::Buffered { buffer, turn, next } => {
                 let buffer = lock(buffer);
@@ -324,7 +362,7 @@ where
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Source::Whole(chunk) => SizeHint::with_exact(chunk.len() as u64),
-            Source::Once(body) => body.size_hint(),
+            Source::Once { body, .. } => body.size_hint(),
             Source::Failed(_) => SizeHint::new(),
             Source::Buffered { buffer, next, .. } => {
                 let buffer = lock(buffer);

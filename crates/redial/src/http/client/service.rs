@@ -5,11 +5,10 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-#[cfg(feature = "reqwest-middleware")]
-use super::exchange::Exchange;
+use super::exchange::exchange;
 use super::future::Answered;
-#[cfg(feature = "reqwest-middleware")]
 use super::outgoing::Prepared;
+use super::replay::Upload;
 use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
 
 /// A client that retries. Made by a [`RetryLayer`].
@@ -19,8 +18,7 @@ use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
 /// Each call has an instance of the client below to itself: the one that was polled ready. The service continues with a clone,
 /// made before the first attempt. Every attempt of the call, retry or hedge, is made by the instance that made the attempt before it
 /// or by a clone of that. So what a client keeps in its own fields, and does not share with its clones, is the state of
-/// one call: a balancer can note in `call` which endpoints it has chosen, and send the next attempt to another one,
-/// without an allocation. A call that succeeds at its first attempt clones the client once.
+/// one call: a balancer can note in `call` which endpoints it has chosen, and send the next attempt to another one. A call that succeeds at its first attempt clones the client once.
 #[derive(Clone, Debug)]
 pub struct RetryService<S> {
     inner: S,
@@ -50,7 +48,7 @@ where
 {
     type Response = Response<Answer<R>>;
     type Error = Error;
-    type Future = ResponseFuture<S, B, R>;
+    type Future = ResponseFuture<R>;
 
     /// Whether the client below is ready. Nothing is admitted here: a caller that is ready may never call.
     #[inline]
@@ -61,8 +59,13 @@ where
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let next = self.inner.clone();
-        let ready = mem::replace(&mut self.inner, next);
-        ResponseFuture::new(ready, &self.layer, request)
+        let mut ready = mem::replace(&mut self.inner, next);
+        let (options, (parts, body)) = (&self.layer.0, request.into_parts());
+        let Some(route) = options.route(&parts) else {
+            let request = Request::from_parts(parts, Replay::once(body, Upload::default()));
+            return ResponseFuture::new(alone(ready.call(request)));
+        };
+        ResponseFuture::new(exchange(ready, Prepared::new(options, route, parts, body)))
     }
 }
 
@@ -78,20 +81,21 @@ where
     B: Body<Error: Into<BoxError>> + Unpin,
     R: Body<Error: Into<BoxError>> + Unpin,
 {
-    let options = &layer.0;
-    let (parts, body) = request.into_parts();
+    let (options, (parts, body)) = (&layer.0, request.into_parts());
     let Some(route) = options.route(&parts) else {
-        return alone(service.call(Request::from_parts(parts, Replay::once(body))).await);
+        return alone(
+            service.call(Request::from_parts(parts, Replay::once(body, Upload::default()))),
+        )
+        .await;
     };
-    let retry = route.retry(options);
-    let Prepared { request, outgoing, times } = Prepared::new(options, retry, parts, body);
-    let (exchange, first) = Exchange::admit(service, outgoing, retry, &times, request)?;
-    exchange.start(first).await
+    exchange(service, Prepared::new(options, route, parts, body)).await
 }
 
-/// The answer to a request that the layer leaves alone.
-pub(super) fn alone<R: Body>(result: Result<Response<R>, impl Into<BoxError>>) -> Answered<R> {
-    match result {
+/// Awaits the response to a request that the layer leaves alone.
+async fn alone<R: Body, E: Into<BoxError>>(
+    call: impl Future<Output = Result<Response<R>, E>>,
+) -> Answered<R> {
+    match call.await {
         Ok(response) => Ok(response.map(Answer::new)),
         Err(error) => Err(Error::of_the_only_attempt(error.into())),
     }

@@ -4,20 +4,10 @@
 mod deadline;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
-#[cfg_attr(
-    not(feature = "idempotency"),
-    allow(dead_code, reason = "used by the idempotency layer")
-)]
-mod permit_release;
-#[cfg_attr(
-    not(feature = "idempotency"),
-    allow(dead_code, reason = "used by the idempotency layer")
-)]
-mod permit_transfer;
 mod refuse;
 pub mod shed;
 
-pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};
+pub use deadline::{DeadlineFuture, DeadlineLayer, DeadlineService};
 #[cfg(feature = "redis")]
 pub use idempotency::RedisStore;
 #[cfg(feature = "idempotency")]

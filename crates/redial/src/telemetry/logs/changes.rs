@@ -4,14 +4,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use redial_core::{NEVER, Nanos};
+use redial_core::{Deadline, Span, Time};
 
 use super::line::{About, Line};
 use super::table::Limit;
 
 pub(super) struct Changes {
     state: Mutex<State>,
-    /// When owed lines may be written.
+    /// When owed lines may be written, in nanoseconds; the largest number if none is owed.
     due: AtomicU64,
 }
 
@@ -27,12 +27,12 @@ const KINDS: usize = 10;
 
 impl Changes {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), due: AtomicU64::new(NEVER) }
+        Self { state: Mutex::default(), due: AtomicU64::new(u64::MAX) }
     }
 
     /// Whether a line may be owed.
     pub(super) fn has_owed(&self) -> bool {
-        self.due.load(Ordering::Relaxed) != NEVER
+        self.due().is_some()
     }
 
     /// The line, if it may be written now.
@@ -40,8 +40,8 @@ impl Changes {
         &self,
         about: About,
         line: Line,
-        now: Nanos,
-        interval: Nanos,
+        now: Time,
+        interval: Span,
         rest: impl FnOnce() -> bool,
     ) -> Option<(About, Line)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,11 +56,11 @@ impl Changes {
     /// An owed line, if it may be written now.
     pub(super) fn take_owed(
         &self,
-        now: Nanos,
-        interval: Nanos,
+        now: Time,
+        interval: Span,
         rest: impl FnOnce() -> bool,
     ) -> Option<(About, Line)> {
-        if now < self.due.load(Ordering::Relaxed) {
+        if !self.due().is_over(now) {
             return None;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,9 +73,13 @@ impl Changes {
         passed.map(|suppressed| (about, Line { suppressed, ..line }))
     }
 
-    fn plan(&self, state: &State, now: Nanos, interval: Nanos) {
+    fn due(&self) -> Deadline {
+        Time::from_nanos(self.due.load(Ordering::Relaxed)).into()
+    }
+
+    fn plan(&self, state: &State, now: Time, interval: Span) {
         let owes = state.owed.iter().any(Option::is_some);
-        let due = if owes { now.saturating_add(interval).min(NEVER - 1) } else { NEVER };
+        let due = if owes { (now + interval).as_nanos() } else { u64::MAX };
         self.due.store(due, Ordering::Relaxed);
     }
 }

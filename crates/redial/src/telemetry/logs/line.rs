@@ -1,3 +1,4 @@
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use redial_core::admit::BreakerState;
@@ -108,7 +109,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn of(failure: &Failure) -> Self {
-        let code = Some(failure.code).filter(|code| *code != 0);
+        let code = failure.code.map(NonZeroU16::get);
         Self { class: Some(failure.class.name()), code, ..Self::default() }
     }
 

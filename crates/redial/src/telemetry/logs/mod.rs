@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use redial_core::admit::{BreakerState, RateLimit, RateRule};
 use redial_core::decide::{Class, Outcome};
-use redial_core::{CallInfo, Event, Nanos, Observer, Rate, nanos};
+use redial_core::{CallInfo, Event, Observer, Rate, Span, Time};
 
 use crate::clock::{Ambient, Clock as _};
 use changes::Changes;
@@ -35,7 +35,7 @@ use table::Table;
 /// | `parked` | info | a call waits until the destination is back |
 /// | `released` | info | a parked call goes on |
 /// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
-/// | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`storm`](Self::storm)) |
+/// | `storm-level` | warn when it rose, else info | the storm detector changed its level (`Logs::storm`) |
 ///
 /// The fields are `transition`, `upstream`, and where known `key` (its hash), `attempt`, `delay_ms`, `parked_ms`, `class`, `code`,
 /// `stop`, `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
@@ -49,7 +49,7 @@ use table::Table;
 /// ```
 pub struct Logs {
     upstream: String,
-    interval: Nanos,
+    interval: Span,
     keys: RateLimit,
     upstreams: RateLimit,
     table: Table,
@@ -64,7 +64,7 @@ impl Logs {
         let rule = RateRule::new(Rate::new(20, Duration::from_secs(60)), 20);
         Self {
             upstream: upstream.into(),
-            interval: nanos(Duration::from_secs(10)),
+            interval: Span::from_secs(10),
             keys: RateLimit::new(&rule),
             upstreams: RateLimit::new(&rule),
             table: Table::new(),
@@ -75,7 +75,7 @@ impl Logs {
 
     /// Sets the least time between two lines of one transition and key.
     pub fn every(self, interval: Duration) -> Self {
-        Self { interval: nanos(interval), ..self }
+        Self { interval: interval.into(), ..self }
     }
 
     /// Limits the lines about all keys together, and separately those about the upstream.
@@ -111,7 +111,7 @@ impl Logs {
     }
 
     /// Logs a change of a key.
-    fn about_key(&self, key: Option<u64>, event: &Event, now: Nanos) {
+    fn about_key(&self, key: Option<u64>, event: &Event, now: Time) {
         let is_allowed = || self.keys.take(now).is_ok();
         let seen = self.table.record(key.unwrap_or(0), event, now, self.interval, is_allowed);
         self.unreported.fetch_add(seen.unreported, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redial_core::decide::Outcome;
-use redial_core::{Event, NEVER, Nanos, Stop};
+use redial_core::{Event, Span, Stop, Time};
 
 use super::line::{About, Line};
 
@@ -22,8 +22,8 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Default)]
 struct Episode {
     key: u64,
-    /// When it was last updated; 0 if the entry is free.
-    updated: Nanos,
+    /// When it was last updated; `None` if the entry is free.
+    updated: Option<Time>,
     /// Failed attempts; 0 if the key is healthy.
     failures: u64,
     /// Calls that gave up.
@@ -38,7 +38,7 @@ struct Episode {
 /// One line in an interval.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limit {
-    next: Nanos,
+    next: Time,
     suppressed: u64,
 }
 
@@ -55,23 +55,23 @@ impl Limit {
     /// lines do not count against it.
     pub(super) fn pass(
         &mut self,
-        now: Nanos,
-        interval: Nanos,
+        now: Time,
+        interval: Span,
         rest: impl FnOnce() -> bool,
     ) -> Option<u64> {
         if now < self.next || !rest() {
             self.suppressed += 1;
             return None;
         }
-        self.next = now.saturating_add(interval).min(NEVER - 1);
+        self.next = now + interval;
         Some(std::mem::take(&mut self.suppressed))
     }
 
     /// The same for a line that was suppressed before and is written now, so that it no longer counts as suppressed.
     pub(super) fn pass_late(
         &mut self,
-        now: Nanos,
-        interval: Nanos,
+        now: Time,
+        interval: Span,
         rest: impl FnOnce() -> bool,
     ) -> Option<u64> {
         self.suppressed = self.suppressed.saturating_sub(1);
@@ -95,12 +95,12 @@ impl Table {
         &self,
         key: u64,
         event: &Event,
-        now: Nanos,
-        interval: Nanos,
+        now: Time,
+        interval: Span,
         rest: impl FnOnce() -> bool,
     ) -> Seen {
         let mut shard = self.shard(key);
-        let known = shard.iter().position(|entry| entry.updated != 0 && entry.key == key);
+        let known = shard.iter().position(|entry| entry.updated.is_some() && entry.key == key);
         let (index, unreported) = match known {
             Some(index) => (index, 0),
             // Only a failure starts an episode.
@@ -114,7 +114,7 @@ impl Table {
             }
         };
         let episode = &mut shard[index];
-        episode.updated = now.max(1);
+        episode.updated = Some(now);
         let was = episode.failures > 0;
         let change = episode.change(event);
         self.count(was, episode.failures > 0);

@@ -5,7 +5,7 @@ use opentelemetry::global::BoxedTracer;
 use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Nanos, Permit, Stop};
+use redial_core::{Permit, Stop, Time};
 
 use super::{Current, Otel};
 #[cfg(feature = "http-client")]
@@ -24,7 +24,7 @@ struct Active {
     /// The attempts in flight, in the order they were sent.
     in_flight: Vec<InFlight>,
     /// Since when no attempt is in flight, after the first.
-    idle_since: Option<Nanos>,
+    idle_since: Option<Time>,
     attempts: u32,
     stop: Option<Stop>,
 }
@@ -87,7 +87,7 @@ impl Trace {
 
     /// The same attempt is sent again.
     #[cfg(feature = "http-client")]
-    pub(crate) fn resent(&mut self, number: u32, now: Nanos) {
+    pub(crate) fn resent(&mut self, number: u32, now: Time) {
         if let Some(active) = &mut self.0 {
             active.sent(number, now, true);
         }
@@ -106,7 +106,7 @@ impl Trace {
 
     /// An attempt has ended.
     #[inline(always)]
-    pub(crate) fn ended(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+    pub(crate) fn ended(&mut self, number: u32, outcome: &Outcome, now: Time) {
         if let Some(active) = &mut self.0 {
             active.ended(number, outcome, now);
         }
@@ -170,14 +170,14 @@ impl Active {
     }
 
     #[cold]
-    fn sent(&mut self, number: u32, now: Nanos, resent: bool) {
+    fn sent(&mut self, number: u32, now: Time, resent: bool) {
         self.begin();
         let hedge = !self.in_flight.is_empty();
         self.attempts = self.attempts.max(number);
         let mut attributes = vec![KeyValue::new("redial.attempt", i64::from(number))];
-        let waited = self.idle_since.take().map(|since| now.saturating_sub(since));
+        let waited = self.idle_since.take().map(|since| now - since);
         if let Some(waited) = waited.filter(|_| !resent) {
-            attributes.push(KeyValue::new("redial.wait_seconds", waited as f64 / 1e9));
+            attributes.push(KeyValue::new("redial.wait_seconds", waited.as_secs_f64()));
         }
         if hedge {
             attributes.push(KeyValue::new("redial.hedge", true));
@@ -209,7 +209,7 @@ impl Active {
     }
 
     #[cold]
-    fn ended(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+    fn ended(&mut self, number: u32, outcome: &Outcome, now: Time) {
         let Some(context) = self.take(number) else { return };
         self.idle_since = self.in_flight.is_empty().then_some(now);
         let span = context.span();

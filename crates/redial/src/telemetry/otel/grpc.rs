@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use opentelemetry::metrics::{Histogram, Meter};
 use opentelemetry::{KeyValue, global};
-use redial_core::Nanos;
+use redial_core::Span;
 
 use super::scope;
 
@@ -58,7 +58,7 @@ impl Grpc {
                 histogram.record(count, &labels);
             }
         }
-        to.retry_delay.record(tally.idle as f64 / 1e9, &labels);
+        to.retry_delay.record(tally.idle.as_secs_f64(), &labels);
     }
 }
 
@@ -110,20 +110,20 @@ pub(super) struct Tally {
     hedges: u64,
     transparent: u64,
     /// The time between attempts without one in flight.
-    idle: Nanos,
+    idle: Span,
 }
 
 impl Tally {
     pub(super) fn sent(
         &mut self,
         number: u32,
-        waited: Option<Nanos>,
+        waited: Option<Span>,
         hedge: bool,
         transparent: bool,
     ) {
         self.transparent += u64::from(transparent);
         self.hedges += u64::from(hedge);
         self.retries += u64::from(number > 1 && !hedge && !transparent);
-        self.idle += waited.unwrap_or(0);
+        self.idle += waited.unwrap_or_default();
     }
 }

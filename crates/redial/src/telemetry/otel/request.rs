@@ -91,8 +91,7 @@ impl Facts {
         match self {
             Self::Http { .. } => None,
             Self::Grpc { .. } => {
-                let code = usize::from(failure.code);
-                let name = GRPC_STATUSES.get(code).filter(|_| code > 0)?;
+                let name = GRPC_STATUSES.get(usize::from(failure.code?.get()))?;
                 Some(KeyValue::new("rpc.response.status_code", *name))
             }
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use redial::Retry;
-use redial::fleet::{Fleet, FleetDraft, Location, Secret};
+use redial::fleet::{Fleet, FleetDraft, Location, SecretSource};
 
 use super::support::{Redis, WAIT, name, policy, retries, window};
 
@@ -17,8 +17,8 @@ impl TempFile {
         Self(path)
     }
 
-    fn secret(&self) -> Secret {
-        Secret::File(self.0.to_str().unwrap().to_owned())
+    fn secret(&self) -> SecretSource {
+        SecretSource::File(self.0.to_str().unwrap().to_owned())
     }
 }
 
@@ -28,7 +28,7 @@ impl Drop for TempFile {
     }
 }
 
-fn location(redis: &str, user: Option<&str>, password: Option<Secret>) -> Location {
+fn location(redis: &str, user: Option<&str>, password: Option<SecretSource>) -> Location {
     Location { redis: redis.to_owned(), user: user.map(str::to_owned), password, ca_file: None }
 }
 
@@ -52,13 +52,13 @@ fn a_password_that_is_not_found_is_an_error_at_opening() {
         let location = location("redis://h", None, Some(secret));
         Fleet::at(&location, "shop").map(drop).unwrap_err().to_string()
     };
-    let missing = error(Secret::File("/no/such/file".to_owned()));
+    let missing = error(SecretSource::File("/no/such/file".to_owned()));
     assert_eq!(
         missing,
         "fleet.password.file is /no/such/file (No such file or directory (os error 2)), but must be a readable file \
          with the password"
     );
-    let unset = error(Secret::Env("REDIAL_NO_SUCH_VARIABLE".to_owned()));
+    let unset = error(SecretSource::Env("REDIAL_NO_SUCH_VARIABLE".to_owned()));
     assert_eq!(
         unset,
         "fleet.password.env is REDIAL_NO_SUCH_VARIABLE (not set), but must be an environment \

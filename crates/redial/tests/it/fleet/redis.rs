@@ -2,8 +2,8 @@
 
 use redial::fleet::{Fleet, FleetEvent};
 use redial::{Rate, Retry};
-use redial_core::fleet::{Answer, Ask, Role, Seat, Terms};
-use redial_core::{MS, SECOND, draw};
+use redial_core::fleet::{Ask, FleetTerms, Grant, Role, Seat};
+use redial_core::{Span, Time, draw};
 
 use super::script::{BEGAN, SOURCE, Script};
 use super::support::{
@@ -25,12 +25,12 @@ impl Timed {
         Self { connection, script: redis::Script::new(&source), key: name() }
     }
 
-    fn ask(&mut self, ask: &Ask, now: u64) -> Answer {
-        let micros = BEGAN + now / 1_000;
+    fn ask(&mut self, ask: &Ask, now: Time) -> Grant {
+        let micros = BEGAN + now.since_zero().as_micros();
         let mut call = self.script.key(&*self.key);
         call.arg(&ask.words()[..]).arg(micros / 1_000_000).arg(micros % 1_000_000);
         let words: Vec<i64> = call.invoke(&mut self.connection).unwrap();
-        Answer::from_words(&words).unwrap()
+        Grant::from_words(&words).unwrap()
     }
 }
 
@@ -41,18 +41,18 @@ fn the_script_does_in_redis_what_it_does_in_virtual_time() {
     for seed in 0..6 {
         let (virtually, mut really) = (Script::new(), Timed::new(&redis));
         let mut seats = [Seat::default(); 8];
-        let (mut now, mut members) = (0, 0);
+        let (mut now, mut members) = (Time::ZERO, 0);
         for step in 0..400 {
             let mut counter = 0;
             let mut dice = |sides: u64| {
                 counter += 1;
                 draw(seed, step * 16 + counter) % sides
             };
-            now += match dice(20) {
-                0 => dice(700 * SECOND),
+            now += Span::from_nanos(match dice(20) {
+                0 => dice(700_000_000_000),
                 1..5 => 0,
-                _ => dice(2_000 * MS),
-            };
+                _ => dice(2_000_000_000),
+            });
             let who = dice(8) as usize;
             let strict = [10_000_000, 10_000_000, 10_000_000, 3_333_333][dice(4) as usize];
             let ask = Ask {
@@ -60,7 +60,11 @@ fn the_script_does_in_redis_what_it_does_in_virtual_time() {
                 leaves: dice(10) == 0,
                 seat: seats[who],
                 members,
-                terms: Terms { ratio: 100_000 + dice(2), floor: strict, ttl: 10 * SECOND },
+                terms: FleetTerms {
+                    ratio: 100_000 + dice(2),
+                    floor: strict,
+                    ttl: Span::from_secs(10),
+                },
                 deposit: dice(3) * dice(5_000_000),
                 want: dice(4),
             };

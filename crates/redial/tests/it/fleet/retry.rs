@@ -294,7 +294,7 @@ fn a_one_shot_instance_deposits_its_earnings_and_leases_its_retry() {
     let instance = other.fleet.one_shot(&policy).unwrap();
     instance.guards().deposit(0, 1, instance.now());
     other.reaches();
-    let mut call = redial_core::Call::new(&policy, instance.now(), redial_core::NEVER);
+    let mut call = redial_core::Call::new(&policy, instance.now(), redial_core::Deadline::NONE);
     let request = redial_core::Request {
         safety: redial::decide::Safety::Keyed,
         ..redial_core::Request::default()

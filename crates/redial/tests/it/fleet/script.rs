@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
-use redial_core::Nanos;
-use redial_core::fleet::{Answer, Ask};
+use redial_core::Time;
+use redial_core::fleet::{Ask, Grant};
 
 pub(super) const SOURCE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../redial/src/fleet/ledger.lua"));
@@ -51,15 +51,15 @@ impl Script {
         Self { lua, step, state }
     }
 
-    pub(super) fn ask(&self, ask: &Ask, now: Nanos) -> Answer {
-        self.state.borrow_mut().at(BEGAN + now / 1_000);
+    pub(super) fn ask(&self, ask: &Ask, now: Time) -> Grant {
+        self.state.borrow_mut().at(BEGAN + now.since_zero().as_micros());
         let words =
             self.lua.create_sequence_from(ask.words().map(|word| word.to_string())).unwrap();
         let keys = self.lua.create_sequence_from(["key"]).unwrap();
-        let answer: Table = self.step.call((keys, words)).unwrap();
-        let answer: Vec<i64> =
-            answer.sequence_values::<f64>().map(|word| word.unwrap() as i64).collect();
-        Answer::from_words(&answer).unwrap()
+        let reply: Table = self.step.call((keys, words)).unwrap();
+        let words: Vec<i64> =
+            reply.sequence_values::<f64>().map(|word| word.unwrap() as i64).collect();
+        Grant::from_words(&words).unwrap()
     }
 
     /// Like `FLUSHALL` or a restart without data.

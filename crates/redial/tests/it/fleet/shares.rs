@@ -4,43 +4,44 @@ use std::task::Waker;
 
 use proptest::prelude::*;
 use redial_core::admit::Guards;
-use redial_core::fleet::{Ask, GENERATION, Instance, Role, Seat, Terms};
-use redial_core::{MS, Nanos, SECOND};
+use redial_core::fleet::{Ask, FleetTerms, GENERATION, Instance, Role, Seat};
+use redial_core::{Span, Time};
 
 use super::script::Script;
-use super::support::{WAIT, policy, window};
+use super::support::{SECOND, WAIT, policy, sec, spans, window};
 
 const WHOLE: u64 = 1_000_000_000;
-const TERMS: Terms = Terms { ratio: 100_000, floor: 10_000_000, ttl: 10 * SECOND };
+const TERMS: FleetTerms =
+    FleetTerms { ratio: 100_000, floor: 10_000_000, ttl: Span::from_secs(10) };
 /// The end of the first generation in virtual time.
-const ROLLS: Nanos = 400 * SECOND;
+const ROLLS: Time = sec(400);
 
 struct Member {
     guards: Guards,
     instance: Instance,
     /// When the last answered sync was sent.
-    sent: Nanos,
+    sent: Time,
 }
 
 impl Member {
-    fn new(now: Nanos) -> Self {
+    fn new(now: Time) -> Self {
         let guards = Guards::leased(&policy(window(10), WAIT), 1, 0, Waker::noop().clone());
         let instance = Instance::new(Role::Member, TERMS, now);
-        Self { guards: guards.unwrap(), instance, sent: 0 }
+        Self { guards: guards.unwrap(), instance, sent: Time::ZERO }
     }
 
     /// A sync that is answered in time.
-    fn asks(&mut self, script: &Script, now: Nanos) {
+    fn asks(&mut self, script: &Script, now: Time) {
         self.asks_and(script, now, true);
     }
 
     /// A sync whose reply may be lost.
-    fn asks_and(&mut self, script: &Script, now: Nanos, arrives: bool) {
+    fn asks_and(&mut self, script: &Script, now: Time, arrives: bool) {
         let lease = self.guards.lease().unwrap();
         let ask = self.instance.ask(lease, now);
-        let answer = script.ask(&ask, now);
+        let grant = script.ask(&ask, now);
         if arrives {
-            self.instance.answered(lease, &ask, &answer, now, now);
+            self.instance.answered(lease, &ask, &grant, now, now);
             self.sent = now;
         } else {
             self.instance.failed(lease, now);
@@ -48,13 +49,13 @@ impl Member {
     }
 
     /// The share that it accrues.
-    fn share(&self, now: Nanos) -> u64 {
+    fn share(&self, now: Time) -> u64 {
         if now < self.sent + GENERATION { self.instance.share() } else { 0 }
     }
 }
 
 /// Members that know their shares.
-fn fleet(script: &Script, count: usize, now: Nanos) -> Vec<Member> {
+fn fleet(script: &Script, count: usize, now: Time) -> Vec<Member> {
     let mut members: Vec<Member> = (0..count).map(|_| Member::new(now)).collect();
     for _ in 0..6 {
         members.iter_mut().for_each(|member| member.asks(script, now));
@@ -65,8 +66,8 @@ fn fleet(script: &Script, count: usize, now: Nanos) -> Vec<Member> {
 #[test]
 fn all_instances_get_the_same_share() {
     let script = Script::new();
-    for member in fleet(&script, 4, 0) {
-        assert_eq!((member.share(0), member.instance.members()), (WHOLE / 4, 4));
+    for member in fleet(&script, 4, Time::ZERO) {
+        assert_eq!((member.share(Time::ZERO), member.instance.members()), (WHOLE / 4, 4));
     }
 }
 
@@ -74,31 +75,31 @@ fn all_instances_get_the_same_share() {
 #[test]
 fn an_instance_without_a_reply_takes_nothing_from_the_others() {
     let script = Script::new();
-    let mut deaf = Member::new(0);
+    let mut deaf = Member::new(Time::ZERO);
     for second in 0..20 {
-        deaf.asks_and(&script, second * SECOND, false);
+        deaf.asks_and(&script, sec(second), false);
     }
-    let members = fleet(&script, 1, 20 * SECOND);
-    assert_eq!((members[0].share(20 * SECOND), members[0].instance.members()), (WHOLE, 1));
+    let members = fleet(&script, 1, sec(20));
+    assert_eq!((members[0].share(sec(20)), members[0].instance.members()), (WHOLE, 1));
 }
 
 #[test]
 fn a_reduced_share_is_not_reassigned_before_it_is_acknowledged() {
     let script = Script::new();
-    let mut first = fleet(&script, 1, 0).remove(0);
-    assert_eq!(first.share(0), WHOLE);
-    let mut second = Member::new(0);
+    let mut first = fleet(&script, 1, Time::ZERO).remove(0);
+    assert_eq!(first.share(Time::ZERO), WHOLE);
+    let mut second = Member::new(Time::ZERO);
     for step in 0..20 {
-        let now = step * SECOND;
+        let now = sec(step);
         first.asks_and(&script, now, false);
         second.asks(&script, now);
         assert!(first.share(now) + second.share(now) <= WHOLE);
     }
     for step in 20..24 {
-        first.asks(&script, step * SECOND);
-        second.asks(&script, step * SECOND);
+        first.asks(&script, sec(step));
+        second.asks(&script, sec(step));
     }
-    assert_eq!([&first, &second].map(|it| it.share(24 * SECOND)), [WHOLE / 2, WHOLE / 2]);
+    assert_eq!([&first, &second].map(|it| it.share(sec(24))), [WHOLE / 2, WHOLE / 2]);
 }
 
 #[test]
@@ -123,13 +124,13 @@ fn a_ledger_that_lost_its_members_reserves_their_shares() {
 #[test]
 fn a_ledger_may_learn_late_that_it_lost_its_members() {
     let script = Script::new();
-    let mut members = fleet(&script, 2, 0);
+    let mut members = fleet(&script, 2, Time::ZERO);
     script.forget();
-    let now = SECOND;
+    let now = sec(1);
     let mut first = fleet(&script, 1, now).remove(0);
     assert_eq!(first.share(now), WHOLE);
     for second in 2..100 {
-        let now = second * SECOND;
+        let now = sec(second);
         members[0].asks(&script, now);
         first.asks(&script, now);
         let shares = first.share(now) + members[0].share(now) + members[1].share(now);
@@ -141,16 +142,16 @@ fn a_ledger_may_learn_late_that_it_lost_its_members() {
 #[test]
 fn a_clock_set_back_extends_no_lease() {
     let script = Script::new();
-    let terms = Terms { floor: 0, ..TERMS };
+    let terms = FleetTerms { floor: 0, ..TERMS };
     let seat = Seat::default();
     let role = Role::OneShot;
     let ask = Ask { role, leaves: false, seat, members: 0, terms, deposit: 1_000_000, want: 0 };
     for back in [SECOND / 2, 5 * SECOND, 9 * SECOND, 20 * SECOND] {
         for second in 0..20 {
-            script.ask(&ask, 100 * SECOND + second * SECOND);
+            script.ask(&ask, sec(100 + second));
         }
         for second in 0..20 {
-            let now = 120 * SECOND - back + second * SECOND;
+            let now = sec(120 + second) - back;
             let balance = script.ask(&ask, now).balance;
             assert!(balance <= 8_000_000, "{balance} after {second} s");
         }
@@ -161,15 +162,15 @@ fn a_clock_set_back_extends_no_lease() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Asks(usize, bool),
-    Passes(Nanos),
+    Passes(Span),
     Forgets,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0..5_usize, prop::bool::weighted(0.7)).prop_map(|(who, arrives)| Step::Asks(who, arrives)),
-        4 => (0..3_000 * MS).prop_map(Step::Passes),
-        1 => (0..700 * SECOND).prop_map(Step::Passes),
+        4 => spans(Span::ZERO..3 * SECOND).prop_map(Step::Passes),
+        1 => spans(Span::ZERO..700 * SECOND).prop_map(Step::Passes),
         1 => Just(Step::Forgets),
     ]
 }
@@ -182,8 +183,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..150),
     ) {
         let script = Script::new();
-        let (mut now, mut members) = (0, fleet(&script, count, 0));
-        members.push(Member::new(0));
+        let (mut now, mut members) = (Time::ZERO, fleet(&script, count, Time::ZERO));
+        members.push(Member::new(Time::ZERO));
         for step in steps {
             match step {
                 Step::Asks(who, arrives) => {
@@ -194,13 +195,13 @@ proptest! {
                 Step::Forgets => {
                     script.forget();
                     // Two ledgers created in the same microsecond cannot be distinguished.
-                    now += MS;
+                    now += Span::MILLISECOND;
                     let knows = members.iter_mut().find(|member| member.share(now) > 0);
                     knows.into_iter().for_each(|member| member.asks(&script, now));
                 }
             }
             let shares: u64 = members.iter().map(|member| member.share(now)).sum();
-            prop_assert!(shares <= WHOLE, "{shares} at {now}");
+            prop_assert!(shares <= WHOLE, "{shares} at {now:?}");
         }
     }
 }

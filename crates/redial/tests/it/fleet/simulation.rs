@@ -8,41 +8,41 @@ use std::time::Duration;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::fleet::{Answer, Ask, Instance, Role, Terms};
+use redial_core::fleet::{Ask, FleetTerms, Grant, Instance, Role};
 use redial_core::schedule::Backoff;
-use redial_core::{Call, Context, MS, NEVER, Nanos, Policy, Request, Verdict, draw};
+use redial_core::{Call, Context, Deadline, Policy, Request, Span, Time, Verdict, draw};
 
 use super::script::Script;
 
 /// The one-way latency between instance and ledger.
-const LATENCY: Nanos = MS / 2;
+const LATENCY: Span = Span::from_micros(500);
 /// The timeout of a sync, and the delay until the next one.
-const PATIENCE: Nanos = 250 * MS;
+const PATIENCE: Span = Span::from_millis(250);
 
 /// The events of a simulation.
 pub(super) struct Plan {
     pub(super) budget: WindowBudget,
     pub(super) instances: usize,
     /// Each instance makes a call this often.
-    pub(super) every: Nanos,
-    pub(super) until: Nanos,
+    pub(super) every: Span,
+    pub(super) until: Time,
     /// When calls fail.
-    pub(super) fails: fn(Nanos) -> bool,
+    pub(super) fails: fn(Time) -> bool,
     /// Whether this instance reaches the ledger.
-    pub(super) reaches: Box<dyn Fn(usize, Nanos) -> bool>,
+    pub(super) reaches: Box<dyn Fn(usize, Time) -> bool>,
     /// Whether the ledger's reply to this instance is lost.
-    pub(super) loses: Box<dyn Fn(usize, Nanos) -> bool>,
+    pub(super) loses: Box<dyn Fn(usize, Time) -> bool>,
     /// When this instance starts.
-    pub(super) starts: Box<dyn Fn(usize) -> Nanos>,
+    pub(super) starts: Box<dyn Fn(usize) -> Time>,
     /// When this instance is killed.
-    pub(super) killed: Box<dyn Fn(usize) -> Nanos>,
+    pub(super) killed: Box<dyn Fn(usize) -> Deadline>,
     /// When the ledger loses its data.
-    pub(super) forgets: Vec<Nanos>,
+    pub(super) forgets: Vec<Time>,
     pub(super) seed: u64,
 }
 
 impl Plan {
-    pub(super) fn new(budget: WindowBudget, instances: usize, every: Nanos, until: Nanos) -> Self {
+    pub(super) fn new(budget: WindowBudget, instances: usize, every: Span, until: Time) -> Self {
         Self {
             budget,
             instances,
@@ -51,8 +51,8 @@ impl Plan {
             fails: |_| true,
             reaches: Box::new(|_, _| true),
             loses: Box::new(|_, _| false),
-            starts: Box::new(|_| 0),
-            killed: Box::new(|_| NEVER),
+            starts: Box::new(|_| Time::ZERO),
+            killed: Box::new(|_| Deadline::NONE),
             forgets: Vec::new(),
             seed: 1,
         }
@@ -62,10 +62,10 @@ impl Plan {
 /// The recorded results.
 #[derive(Default)]
 pub(super) struct Seen {
-    pub(super) calls: Vec<Nanos>,
-    pub(super) retries: Vec<Nanos>,
+    pub(super) calls: Vec<Time>,
+    pub(super) retries: Vec<Time>,
     /// The times of all syncs.
-    pub(super) asks: Vec<Nanos>,
+    pub(super) asks: Vec<Time>,
     pub(super) members: u64,
 }
 
@@ -74,8 +74,8 @@ enum Event {
     Call(usize),
     Retry(usize, usize),
     Sync(usize),
-    Arrives(usize, Ask, Nanos),
-    Answered(usize, Ask, Answer, Nanos),
+    Arrives(usize, Ask, Time),
+    Answered(usize, Ask, Grant, Time),
     Unanswered(usize),
     Forget,
 }
@@ -84,12 +84,12 @@ struct Node {
     guards: Guards,
     instance: Instance,
     /// The time of its next sync; other events of this kind are stale.
-    sync: Nanos,
+    sync: Time,
     asking: bool,
-    killed: Nanos,
+    killed: Deadline,
 }
 
-struct Entry(Nanos, u64, Event);
+struct Entry(Time, u64, Event);
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
@@ -117,7 +117,7 @@ struct World<'a> {
     idle: Vec<usize>,
     events: BinaryHeap<Reverse<Entry>>,
     count: u64,
-    now: Nanos,
+    now: Time,
     seen: Seen,
 }
 
@@ -126,11 +126,11 @@ pub(super) fn run(plan: &Plan) -> Seen {
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2));
     let policy = Policy::draft().attempts(4).backoff(backoff).budget(Budget::Window(plan.budget));
     let policy = policy.build().unwrap();
-    let terms = Terms::from(&plan.budget);
+    let terms = FleetTerms::from(&plan.budget);
     let nodes = (0..plan.instances).map(|index| Node {
         guards: Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap(),
         instance: Instance::new(Role::Member, terms, (plan.starts)(index)),
-        sync: 0,
+        sync: Time::ZERO,
         asking: false,
         killed: (plan.killed)(index),
     });
@@ -144,13 +144,13 @@ pub(super) fn run(plan: &Plan) -> Seen {
         idle: Vec::new(),
         events: BinaryHeap::new(),
         count: 0,
-        now: 0,
+        now: Time::ZERO,
         seen: Seen::default(),
     };
     for index in 0..plan.instances {
         let (phase, starts) = (draw(plan.seed, index as u64), (plan.starts)(index));
-        world.push(starts + phase % plan.every, Event::Call(index));
-        world.nodes[index].sync = starts + phase / 7 % (500 * MS);
+        world.push(starts + Span::from_nanos(phase) % plan.every, Event::Call(index));
+        world.nodes[index].sync = starts + Span::from_nanos(phase / 7) % Span::from_millis(500);
         world.push(world.nodes[index].sync, Event::Sync(index));
     }
     for at in &plan.forgets {
@@ -167,7 +167,7 @@ pub(super) fn run(plan: &Plan) -> Seen {
 }
 
 impl World<'_> {
-    fn push(&mut self, at: Nanos, event: Event) {
+    fn push(&mut self, at: Time, event: Event) {
         self.count += 1;
         self.events.push(Reverse(Entry(at, self.count, event)));
     }
@@ -179,7 +179,7 @@ impl World<'_> {
                 if self.lives(index) {
                     self.seen.calls.push(self.now);
                     self.push(self.now + self.plan.every, Event::Call(index));
-                    let call = Call::new(&self.policy, self.now, NEVER);
+                    let call = Call::new(&self.policy, self.now, Deadline::NONE);
                     let place = self.idle.pop().unwrap_or(self.calls.len());
                     if place == self.calls.len() {
                         self.calls.push(call);
@@ -202,18 +202,18 @@ impl World<'_> {
             }
             Event::Arrives(index, ask, sent) => {
                 self.seen.asks.push(self.now);
-                let answer = self.script.ask(&ask, self.now);
-                self.seen.members = answer.members;
+                let grant = self.script.ask(&ask, self.now);
+                self.seen.members = grant.members;
                 if (self.plan.loses)(index, self.now) {
                     self.push(sent + PATIENCE, Event::Unanswered(index));
                 } else {
-                    self.push(self.now + LATENCY, Event::Answered(index, ask, answer, sent));
+                    self.push(self.now + LATENCY, Event::Answered(index, ask, grant, sent));
                 }
             }
-            Event::Answered(index, ask, answer, sent) => {
+            Event::Answered(index, ask, grant, sent) => {
                 let (now, Node { guards, instance, asking, .. }) =
                     (self.now, &mut self.nodes[index]);
-                instance.answered(guards.lease().unwrap(), &ask, &answer, sent, now);
+                instance.answered(guards.lease().unwrap(), &ask, &grant, sent, now);
                 *asking = false;
                 self.plan_sync(index);
             }
@@ -228,7 +228,7 @@ impl World<'_> {
     }
 
     fn lives(&self, index: usize) -> bool {
-        self.now < self.nodes[index].killed
+        !self.nodes[index].killed.is_over(self.now)
     }
 
     fn attempt(&mut self, index: usize, place: usize) {
@@ -261,7 +261,9 @@ impl World<'_> {
     fn plan_sync(&mut self, index: usize) {
         let (now, node) = (self.now, &mut self.nodes[index]);
         node.sync = match node.instance.is_reached() {
-            true => node.instance.next(node.guards.lease().unwrap(), now).max(now + 1),
+            true => {
+                node.instance.next(node.guards.lease().unwrap(), now).max(now + Span::from_nanos(1))
+            }
             false => now + PATIENCE,
         };
         let sync = node.sync;

@@ -1,20 +1,35 @@
 //! A private Redis for one test, and a fleet whose events are recorded.
 
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use proptest::strategy::Strategy;
 use redial::admit::budget::{Budget, WindowBudget};
 use redial::decide::{Class, Failure, Outcome};
 use redial::fleet::{Fleet, FleetDraft, FleetEvent, FleetStats};
 use redial::schedule::{Backoff, Jitter};
 use redial::{Key, Policy, Rate, Retry};
+use redial_core::{Span, Time};
 
 /// Longer than any step takes.
 pub(super) const LONG: Duration = Duration::from_secs(60);
+
+pub(super) const SECOND: Span = Span::SECOND;
+
+/// The time so many seconds after the start of virtual time.
+pub(super) const fn sec(secs: u64) -> Time {
+    Time::at(Span::from_secs(secs))
+}
+
+/// Any length in this range.
+pub(super) fn spans(range: Range<Span>) -> impl Strategy<Value = Span> {
+    (range.start.as_nanos()..range.end.as_nanos()).prop_map(Span::from_nanos)
+}
 
 /// Stops with the test. A restart keeps the port.
 pub(super) struct Redis {

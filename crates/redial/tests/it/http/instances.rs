@@ -126,7 +126,7 @@ impl Service<Request<Replay<Empty<Bytes>>>> for Instant {
 }
 
 #[tokio::test]
-async fn the_state_of_a_call_costs_no_allocation() {
+async fn a_request_that_succeeds_allocates_once() {
     let layer = RetryLayer::new(Retry::new(Policy::standard())).without_timeout_header();
     let mut client: RetryService<Instant> = layer.layer(Instant(0));
     let mut requests: Vec<_> = (0..100).map(|_| Request::new(Empty::new())).collect();
@@ -138,5 +138,5 @@ async fn the_state_of_a_call_costs_no_allocation() {
     for request in requests.drain(..) {
         send(request).await;
     }
-    assert_eq!(crate::cost::allocations() - before, 0);
+    assert_eq!(crate::cost::allocations() - before, 100, "the box of its future");
 }

@@ -1,7 +1,7 @@
 //! The layer on a paused clock: what is repeated, under which policy, and when it stops.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -323,17 +323,6 @@ async fn a_single_attempt_sends_no_signal_to_stop() {
     let response = client(&server, &layer(plain(|p| p.attempts(1)))).oneshot(get()).await.unwrap();
     assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Attempts));
     assert!(!response.headers().contains_key("redial-stop"), "there was no retry here");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refused_call_that_is_polled_again_is_pending() {
-    let server = Server::new(&[status(200)]);
-    let past = tokio::time::Instant::now().into_std();
-    let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).deadline_at(past));
-    let mut call = Box::pin(client(&server, &layer).call(get()));
-    assert!(call.as_mut().await.is_err());
-    let mut cx = Context::from_waker(Waker::noop());
-    assert!(call.as_mut().poll(&mut cx).is_pending());
 }
 
 /// Ready for the first call, and for no other.

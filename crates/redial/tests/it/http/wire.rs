@@ -1,9 +1,11 @@
 //! Statuses, codes, hints and propagated headers.
 
+use std::num::NonZeroU16;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use proptest::prelude::*;
+use redial::Span;
 use redial::decide::{Class, Failure, Outcome, Reach, Safety};
 use redial::http::{
     attempt, grpc_timeout, grpc_timeout_value, hints, names, outcome, safety, timeout,
@@ -48,7 +50,7 @@ fn every_status_has_its_class_and_reach() {
         };
         let failure = failed(status, &[]);
         assert_eq!((failure.class, failure.reach), expected, "{status}");
-        assert_eq!(failure.code, status);
+        assert_eq!(failure.code, NonZeroU16::new(status));
     }
 }
 
@@ -76,7 +78,7 @@ fn every_grpc_code_has_its_class_and_reach() {
         };
         let failure = failed(200, &[GRPC, ("grpc-status", &code.to_string())]);
         assert_eq!((failure.class, failure.reach), expected, "{code}");
-        assert_eq!(failure.code, code);
+        assert_eq!(failure.code, NonZeroU16::new(code));
     }
     let exhausted = [GRPC, ("grpc-status", "8"), ("grpc-retry-pushback-ms", "40")];
     assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it has a retry hint");
@@ -85,7 +87,8 @@ fn every_grpc_code_has_its_class_and_reach() {
     }
     let junk = [GRPC, ("grpc-status", "8"), ("retry-after", "soon")];
     assert_eq!(failed(200, &junk).class, Class::Permanent, "the hint is unreadable");
-    assert_eq!(failed(200, &[GRPC, ("grpc-status", "fourteen")]).code, 2, "junk is UNKNOWN");
+    let unknown = failed(200, &[GRPC, ("grpc-status", "fourteen")]);
+    assert_eq!(unknown.code, NonZeroU16::new(2), "junk is UNKNOWN");
     assert_eq!(failed(503, &[GRPC]).class, Class::Overloaded, "a proxy in between");
 }
 
@@ -109,7 +112,7 @@ fn retry_after_is_seconds_or_a_date_in_three_forms() {
     );
     assert_eq!(
         after("99999999999999999999999"),
-        Some(Hint::AtLeast(Duration::from_nanos(u64::MAX - 1))),
+        Some(Hint::AtLeast(Span::MAX.into())),
         "as long as it gets"
     );
 
@@ -247,7 +250,7 @@ fn huge_headers_are_read_in_bounded_time_and_space() {
     many.insert("ratelimit", HeaderValue::try_from("\"a\";r=0;t=1,".repeat(90_000)).unwrap());
     many.insert("retry-after", HeaderValue::try_from("9".repeat(1 << 20)).unwrap());
     let read = hints(&many, SystemTime::UNIX_EPOCH);
-    assert_eq!(read.hint, Some(Hint::AtLeast(Duration::from_nanos(u64::MAX - 1))));
+    assert_eq!(read.hint, Some(Hint::AtLeast(Span::MAX.into())));
     assert_eq!(read.unreadable, Some("ratelimit"), "longer than is parsed");
 }
 

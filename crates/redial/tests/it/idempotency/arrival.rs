@@ -236,15 +236,15 @@ async fn a_queued_upload_leaves_the_queue_at_its_deadline() {
 }
 
 /// A body that the test sends frame by frame.
-struct Sender(tokio::sync::mpsc::Sender<&'static str>);
+pub(super) struct Sender(tokio::sync::mpsc::Sender<&'static str>);
 
 impl Sender {
-    async fn send(&mut self, data: &'static str) {
+    pub(super) async fn send(&mut self, data: &'static str) {
         self.0.send(data).await.unwrap();
     }
 }
 
-fn channel() -> (Sender, Body) {
+pub(super) fn channel() -> (Sender, Body) {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
     let frames = std::future::poll_fn(move |cx| receiver.poll_recv(cx));
     (Sender(sender), Body::new(Received(Box::pin(frames))))
@@ -327,22 +327,4 @@ async fn a_request_without_a_key_allocates_nothing_in_the_layers() {
         ask(request).await;
     }
     assert_eq!(crate::cost::allocations() - before, 0);
-}
-
-/// A shed layer leaves no state on its thread for requests without one.
-#[tokio::test]
-async fn a_panic_behind_a_shed_layer_does_not_affect_requests_without_one() {
-    let panics = service_fn(|_: Request<Body>| async {
-        tokio::task::yield_now().await;
-        assert!(std::hint::black_box(false), "the handler of this test panics");
-        Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
-    });
-    let gated = ShedLayer::new(0).layer(panics);
-    let rejected = gated.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
-    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let gated = ShedLayer::new(1).layer(panics);
-    let gated = gated.oneshot(Request::post("/").body(Body::empty()).unwrap());
-    assert!(tokio::spawn(gated).await.unwrap_err().is_panic());
-    let direct = Direct::new(&IdempotencyLayer::new(memory()));
-    assert_eq!(within(direct.post("/pay", "a")).await.status, 201);
 }

@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use bytes::Bytes;
 use redial::http::server::idempotency::{
-    Begun, Claim, IdempotencyLayer, MemoryStore, Store, StoreError, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, KeyClaim, KeyTerms,
+    MemoryStore,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -70,7 +71,7 @@ fn assert_mismatch(answer: &Answer, what: &str) {
     assert!(!String::from_utf8_lossy(&answer.body).contains("payment"), "{what}");
 }
 
-async fn all_common_credentials_distinguish_callers<St: Store>(store: St) {
+async fn all_common_credentials_distinguish_callers<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     for (n, name) in HEADERS.into_iter().enumerate() {
         let key = format!("key-{n}");
@@ -85,7 +86,7 @@ async fn all_common_credentials_distinguish_callers<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), HEADERS.len());
 }
 
-async fn credentials_differ_from_none<St: Store>(store: St) {
+async fn credentials_differ_from_none<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     assert_eq!(post(&server, "anonymous", &[]).await.status, 201);
     for name in HEADERS {
@@ -97,7 +98,7 @@ async fn credentials_differ_from_none<St: Store>(store: St) {
     assert!(post(&server, "anonymous", &[("x-csrf-token", "1")]).await.is_replayed());
 }
 
-async fn a_response_is_never_replayed_with_its_cookies<St: Store>(store: St) {
+async fn a_response_is_never_replayed_with_its_cookies<St: IdempotencyStore>(store: St) {
     let handler = service_fn(|_| async {
         let response = Response::builder().header("set-cookie", "session=ann");
         let response = response.header("set-cookie", "theme=dark").header("x-kept", "1");
@@ -113,7 +114,7 @@ async fn a_response_is_never_replayed_with_its_cookies<St: Store>(store: St) {
     assert_eq!(names, ["x-kept", "idempotent-replayed"]);
 }
 
-async fn with_a_scope_a_renewed_cookie_gets_the_stored_response<St: Store>(store: St) {
+async fn with_a_scope_a_renewed_cookie_gets_the_stored_response<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store).scoped_by(|_| "ann")).await;
     assert_eq!(post(&server, "a", &[("cookie", "session=1")]).await.status, 201);
     assert!(post(&server, "a", &[("cookie", "session=2")]).await.is_replayed());
@@ -148,8 +149,12 @@ async fn cookies_in_one_field_or_in_several_are_the_same_caller() {
 #[derive(Default)]
 struct Older(MemoryStore);
 
-impl Store for Older {
-    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+impl IdempotencyStore for Older {
+    async fn begin(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> Result<Begun, IdempotencyStoreError> {
         Ok(match self.0.begin(claim, terms).await? {
             Begun::Finished(record) => {
                 let stored = String::from_utf8_lossy(&record).replace("x-old-name", "set-cookie");
@@ -159,15 +164,20 @@ impl Store for Older {
         })
     }
 
-    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+    async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         self.0.renew(claim, terms).await
     }
 
-    async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+    async fn finish(
+        &self,
+        claim: &KeyClaim,
+        kept: Bytes,
+        terms: &KeyTerms,
+    ) -> Result<(), IdempotencyStoreError> {
         self.0.finish(claim, kept, terms).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         self.0.release(claim).await
     }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use axum::body::Body;
 use bytes::Bytes;
 use redial::http::server::idempotency::{
-    Begun, Claim, IdempotencyLayer, MemoryStore, Store, StoreError, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, KeyClaim, KeyTerms,
+    MemoryStore,
 };
 
 use super::support::{Direct, direct_request};
@@ -24,7 +25,7 @@ struct Flaky {
 }
 
 impl Flaky {
-    fn ask(&self) -> Result<(), StoreError> {
+    fn ask(&self) -> Result<(), IdempotencyStoreError> {
         if self.away.load(Ordering::SeqCst) { Err(gone()) } else { Ok(()) }
     }
 }
@@ -33,28 +34,37 @@ fn fails(left: &AtomicUsize) -> bool {
     left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
-fn gone() -> StoreError {
-    StoreError::Unavailable("gone".into())
+fn gone() -> IdempotencyStoreError {
+    IdempotencyStoreError::Unavailable("gone".into())
 }
 
-impl Store for Flaky {
-    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+impl IdempotencyStore for Flaky {
+    async fn begin(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> Result<Begun, IdempotencyStoreError> {
         self.ask()?;
         let begun = self.memory.begin(claim, terms).await;
         if fails(&self.begins) { Err(gone()) } else { begun }
     }
 
-    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+    async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.renew(claim, terms).await }
     }
 
-    async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+    async fn finish(
+        &self,
+        claim: &KeyClaim,
+        kept: Bytes,
+        terms: &KeyTerms,
+    ) -> Result<(), IdempotencyStoreError> {
         self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.finish(claim, kept, terms).await }
     }
 
-    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.release(claim).await }
     }

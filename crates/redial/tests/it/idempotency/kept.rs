@@ -7,7 +7,8 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use bytes::Bytes;
 use redial::http::server::idempotency::{
-    Begun, Claim, IdempotencyLayer, MemoryStore, Store, StoreError, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, KeyClaim, KeyTerms,
+    MemoryStore,
 };
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -45,8 +46,12 @@ async fn parts_of_a_request_are_hashed_separately() {
 #[derive(Default)]
 struct Newer(MemoryStore);
 
-impl Store for Newer {
-    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+impl IdempotencyStore for Newer {
+    async fn begin(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> Result<Begun, IdempotencyStoreError> {
         Ok(match self.0.begin(claim, terms).await? {
             Begun::Finished(record) => {
                 let first = [record[0] + 1];
@@ -56,15 +61,20 @@ impl Store for Newer {
         })
     }
 
-    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+    async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         self.0.renew(claim, terms).await
     }
 
-    async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+    async fn finish(
+        &self,
+        claim: &KeyClaim,
+        kept: Bytes,
+        terms: &KeyTerms,
+    ) -> Result<(), IdempotencyStoreError> {
         self.0.finish(claim, kept, terms).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         self.0.release(claim).await
     }
 }

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::routing::post;
 use redial::admit::budget::Budget;
 use redial::http::reqwest::{SendWith as _, client_builder};
-use redial::http::server::idempotency::{IdempotencyLayer, Store};
+use redial::http::server::idempotency::{IdempotencyLayer, IdempotencyStore};
 use redial::schedule::Backoff;
 use redial::{Policy, Retry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -32,7 +32,9 @@ async fn pay(State(ledger): State<Ledger>, payment: String) -> String {
     format!("paid {payment}")
 }
 
-async fn five_hundred_payments_through_lost_replies_are_each_made_once<St: Store>(store: St) {
+async fn five_hundred_payments_through_lost_replies_are_each_made_once<St: IdempotencyStore>(
+    store: St,
+) {
     let ledger = Ledger::default();
     let app = Router::new().route("/pay", post(pay)).with_state(Arc::clone(&ledger));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

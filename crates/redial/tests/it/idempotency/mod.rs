@@ -12,6 +12,7 @@ mod outage;
 mod replay;
 mod reply_limit;
 mod shares;
+mod spawned;
 mod store;
 pub(crate) mod support;
 mod time;

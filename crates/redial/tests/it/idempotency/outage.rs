@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial::http::server::idempotency::{
-    Begun, IdempotencyLayer, Interrupted, RedisStore, Store, StoreError, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyTerms,
+    RedisStore,
 };
 
 use super::support::{Server, claim, redis_at};
@@ -109,7 +110,7 @@ async fn a_redis_that_hung_takes_no_key_for_a_caller_that_timed_out() {
     let patient = redis.store(Duration::from_secs(20)).await;
     let hasty = redis.store(Duration::from_millis(200)).await;
     let hour = Duration::from_secs(3600);
-    let terms = Terms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
+    let terms = KeyTerms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
     // Load the script first, so that the waiting command is the one that takes the key.
     patient.begin(&claim(1, 1), &terms).await.unwrap();
     patient.renew(&claim(4, 1), &terms).await.unwrap();
@@ -118,8 +119,8 @@ async fn a_redis_that_hung_takes_no_key_for_a_caller_that_timed_out() {
     // Both at once: a later request would have to connect first, which a server that hangs does not allow.
     let (second, third) = (claim(2, 1), claim(3, 1));
     let (left, signed) = tokio::join!(hasty.begin(&second, &terms), hasty.renew(&third, &terms));
-    assert!(matches!(left, Err(StoreError::Unavailable(_))), "{left:?}");
-    assert!(matches!(signed, Err(StoreError::Unavailable(_))), "{signed:?}");
+    assert!(matches!(left, Err(IdempotencyStoreError::Unavailable(_))), "{left:?}");
+    assert!(matches!(signed, Err(IdempotencyStoreError::Unavailable(_))), "{signed:?}");
     tokio::time::sleep(Duration::from_millis(500)).await;
     redis.signal("-CONT");
     // When this is answered, all earlier commands have been executed.

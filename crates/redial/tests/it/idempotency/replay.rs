@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redial::http::server::idempotency::{IdempotencyLayer, Interrupted, Store};
+use redial::http::server::idempotency::{IdempotencyLayer, IdempotencyStore, Interrupted};
 use tokio::task::JoinSet;
 
 use super::on_every_store;
@@ -26,7 +26,7 @@ on_every_store!(
     an_interrupted_execution_is_repeated_if_configured,
 );
 
-async fn the_first_response_is_replayed_unchanged<St: Store>(store: St) {
+async fn the_first_response_is_replayed_unchanged<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let first = server.post("/pay", "a").await;
     assert_eq!((first.status, &first.body[..]), (201, &b"payment 1 of 10 bytes"[..]));
@@ -45,7 +45,7 @@ async fn the_first_response_is_replayed_unchanged<St: Store>(store: St) {
     assert_eq!(server.post("/pay", "b").await.body, "payment 2 of 10 bytes");
 }
 
-async fn two_hundred_at_once_execute_once<St: Store>(store: St) {
+async fn two_hundred_at_once_execute_once<St: IdempotencyStore>(store: St) {
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
     let mut posts = JoinSet::new();
     for _ in 0..200 {
@@ -64,7 +64,7 @@ async fn two_hundred_at_once_execute_once<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn a_repetition_during_the_execution_gets_a_409<St: Store>(store: St) {
+async fn a_repetition_during_the_execution_gets_a_409<St: IdempotencyStore>(store: St) {
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
     let first = tokio::spawn({
         let server = Arc::clone(&server);
@@ -81,7 +81,7 @@ async fn a_repetition_during_the_execution_gets_a_409<St: Store>(store: St) {
     assert_eq!((later.is_replayed(), later.body), (true, first.body));
 }
 
-async fn another_request_with_the_key_is_rejected<St: Store>(store: St) {
+async fn another_request_with_the_key_is_rejected<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     assert_eq!(server.post("/pay", "a").await.status, 201);
     let others = [
@@ -96,7 +96,7 @@ async fn another_request_with_the_key_is_rejected<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn callers_have_separate_keys<St: Store>(store: St) {
+async fn callers_have_separate_keys<St: IdempotencyStore>(store: St) {
     let layer = IdempotencyLayer::new(store)
         .scoped_by(|request| request.headers["x-account"].to_str().unwrap_or_default().to_owned());
     let server = Server::start(layer).await;
@@ -111,7 +111,7 @@ async fn callers_have_separate_keys<St: Store>(store: St) {
     assert_eq!(post("annx", "a", "t1").await.body, "payment 4 of 0 bytes");
 }
 
-async fn credentials_identify_a_caller_without_a_scope<St: Store>(store: St) {
+async fn credentials_identify_a_caller_without_a_scope<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let post = async |token| send(server.request("/pay", "a").header("authorization", token)).await;
     assert_eq!(post("ann").await.status, 201);
@@ -122,7 +122,7 @@ async fn credentials_identify_a_caller_without_a_scope<St: Store>(store: St) {
     assert_eq!(twice.problem(), (422, "mismatch".to_owned()), "every header value counts");
 }
 
-async fn another_host_is_another_request_without_a_scope<St: Store>(store: St) {
+async fn another_host_is_another_request_without_a_scope<St: IdempotencyStore>(store: St) {
     let layer = IdempotencyLayer::new(store);
     let server = Server::start(layer.clone()).await;
     let post =
@@ -135,7 +135,7 @@ async fn another_host_is_another_request_without_a_scope<St: Store>(store: St) {
     assert!(post(&server, "b.example").await.is_replayed(), "the scope identifies the caller");
 }
 
-async fn an_ip_address_is_not_compared<St: Store>(store: St) {
+async fn an_ip_address_is_not_compared<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let post = async |host| send(server.request("/pay", "a").header("host", host)).await;
     assert_eq!(post("10.0.0.1:80").await.status, 201);
@@ -144,7 +144,7 @@ async fn an_ip_address_is_not_compared<St: Store>(store: St) {
     }
 }
 
-async fn a_client_that_disconnects_finds_the_response<St: Store>(store: St) {
+async fn a_client_that_disconnects_finds_the_response<St: IdempotencyStore>(store: St) {
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
     let first = tokio::spawn({
         let server = Arc::clone(&server);
@@ -159,7 +159,7 @@ async fn a_client_that_disconnects_finds_the_response<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn unprocessed_responses_release_the_key<St: Store>(store: St) {
+async fn unprocessed_responses_release_the_key<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let paths =
         ["/status/401", "/status/421", "/status/425", "/status/429", "/slot", "/unprocessed"];
@@ -171,7 +171,7 @@ async fn unprocessed_responses_release_the_key<St: Store>(store: St) {
     }
 }
 
-async fn every_other_response_is_stored<St: Store>(store: St) {
+async fn every_other_response_is_stored<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     for code in [200, 204, 302, 400, 402, 403, 404, 409, 422, 500, 502, 503, 504] {
         let path = format!("/status/{code}");
@@ -183,7 +183,7 @@ async fn every_other_response_is_stored<St: Store>(store: St) {
     }
 }
 
-async fn a_response_that_is_too_large_is_sent_once<St: Store>(store: St) {
+async fn a_response_that_is_too_large_is_sent_once<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store).response_bytes(100)).await;
     for (path, length) in [("/bytes/101", 101), ("/chunks/11", 110), ("/bytes/4000000", 4_000_000)]
     {
@@ -200,7 +200,7 @@ async fn a_response_that_is_too_large_is_sent_once<St: Store>(store: St) {
     }
 }
 
-async fn an_incomplete_response_is_not_replayed<St: Store>(store: St) {
+async fn an_incomplete_response_is_not_replayed<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let first = async { server.request("/broken", "a").send().await?.bytes().await };
     assert!(within(first).await.is_err(), "the caller gets the error");
@@ -209,7 +209,7 @@ async fn an_incomplete_response_is_not_replayed<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn a_handler_that_panics_is_interrupted<St: Store>(store: St) {
+async fn a_handler_that_panics_is_interrupted<St: IdempotencyStore>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let first = within(server.request("/panic", "a").send()).await;
     assert!(first.is_err(), "the connection ends, as without the layer: {first:?}");
@@ -218,7 +218,7 @@ async fn a_handler_that_panics_is_interrupted<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn an_interrupted_execution_is_repeated_if_configured<St: Store>(store: St) {
+async fn an_interrupted_execution_is_repeated_if_configured<St: IdempotencyStore>(store: St) {
     let layer = IdempotencyLayer::new(store).on_interrupted(Interrupted::Execute);
     let server = Server::start(layer).await;
     assert!(within(server.request("/panic", "a").send()).await.is_err());

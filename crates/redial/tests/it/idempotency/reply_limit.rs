@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial::http::server::idempotency::{
-    IdempotencyLayer, Interrupted, RedisStore, Store, StoreError, Terms,
+    IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyTerms, RedisStore,
 };
 
 use super::support::{Direct, claim, redis};
 use crate::fake_redis::{ENDLESS, FEW_BYTES, FakeRedis};
 
-const TERMS: Terms = Terms {
+const TERMS: KeyTerms = KeyTerms {
     lease: Duration::from_secs(30),
     ttl: Duration::from_secs(60),
     on_interrupted: Interrupted::Refuse,
@@ -22,7 +22,9 @@ async fn an_endless_reply_is_not_read_into_memory() {
         let fake = FakeRedis::start(reply);
         let store = RedisStore::connect(&fake.url).await.unwrap();
         let store = store.timeout(Duration::from_secs(60));
-        let Err(StoreError::Unavailable(cause)) = store.begin(&claim(1, 1), &TERMS).await else {
+        let Err(IdempotencyStoreError::Unavailable(cause)) =
+            store.begin(&claim(1, 1), &TERMS).await
+        else {
             panic!("{n}: it is not an answer");
         };
         let said = cause.to_string();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::HeaderValue;
 use redial::http::server::idempotency::{
-    Begun, Claim, IdempotencyLayer, Interrupted, MemoryStore, Store, StoreError, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyClaim,
+    KeyTerms, MemoryStore,
 };
 use redial::telemetry::Registry;
 
@@ -15,17 +16,17 @@ use crate::support::ms;
 use crate::telemetry::logs::Journal;
 use crate::telemetry::scrape::scrape;
 
-const TERMS: Terms = Terms {
+const TERMS: KeyTerms = KeyTerms {
     lease: Duration::from_secs(30),
     ttl: Duration::from_secs(1),
     on_interrupted: Interrupted::Refuse,
 };
 
-fn claim(scope: u8, key: u16) -> Claim {
+fn claim(scope: u8, key: u16) -> KeyClaim {
     let mut hash = [0; 32];
     hash[..2].copy_from_slice(&key.to_be_bytes());
     hash[2] = scope;
-    Claim::new(hash, [1; 32]).in_scope([scope; 32])
+    KeyClaim::new(hash, [1; 32]).in_scope([scope; 32])
 }
 
 async fn post(direct: &Direct<Arc<MemoryStore>>, token: &'static str, key: &str) -> Answer {
@@ -99,7 +100,7 @@ async fn an_execution_can_finish_after_its_share_has_shrunk() {
         store.renew(claim, &TERMS).await.unwrap();
         store.finish(claim, "paid".into(), &TERMS).await.unwrap();
     }
-    assert!(matches!(store.begin(&claim(1, 9), &TERMS).await, Err(StoreError::Full)));
+    assert!(matches!(store.begin(&claim(1, 9), &TERMS).await, Err(IdempotencyStoreError::Full)));
     store.release(&claim(1, 0)).await.unwrap();
 }
 
@@ -109,7 +110,7 @@ async fn a_scope_may_fill_a_store_without_shares() {
     for key in 0..10 {
         store.begin(&claim(1, key), &TERMS).await.unwrap();
     }
-    assert!(matches!(store.begin(&claim(1, 10), &TERMS).await, Err(StoreError::Full)));
+    assert!(matches!(store.begin(&claim(1, 10), &TERMS).await, Err(IdempotencyStoreError::Full)));
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use http_body::Frame;
 use redial::Key;
 use redial::http::server::idempotency::{
-    AfterInterruption, Begun, Claim, Idempotency, IdempotencyLayer, MemoryStore, RedisStore, Store,
-    Unprocessed,
+    AfterInterruption, Begun, Idempotency, IdempotencyLayer, IdempotencyStore, KeyClaim,
+    MemoryStore, RedisStore, Unprocessed,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -202,7 +202,7 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    pub(crate) async fn start<St: Store>(layer: IdempotencyLayer<St>) -> Self {
+    pub(crate) async fn start<St: IdempotencyStore>(layer: IdempotencyLayer<St>) -> Self {
         let shop = Arc::new(Shop::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -276,7 +276,7 @@ pub(crate) struct Direct<St> {
     service: Idempotency<Router, St>,
 }
 
-impl<St: Store> Direct<St> {
+impl<St: IdempotencyStore> Direct<St> {
     pub(crate) fn new(layer: &IdempotencyLayer<St>) -> Self {
         let shop = Arc::new(Shop::default());
         let service = layer.layer(routes(&shop));
@@ -307,8 +307,8 @@ pub(crate) fn direct_request(path: &str, key: &str, body: Body) -> Request {
     request.body(body).unwrap()
 }
 
-pub(crate) fn claim(key: u8, fingerprint: u8) -> Claim {
-    Claim::new([key; 32], [fingerprint; 32])
+pub(crate) fn claim(key: u8, fingerprint: u8) -> KeyClaim {
+    KeyClaim::new([key; 32], [fingerprint; 32])
 }
 
 pub(crate) fn finished(text: &'static str) -> Begun {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redial::Key;
 use redial::http::server::idempotency::{
-    Begun, Claim, IdempotencyLayer, Interrupted, RedisStore, Store, Terms,
+    Begun, IdempotencyLayer, IdempotencyStore, Interrupted, KeyClaim, KeyTerms, RedisStore,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -17,7 +17,7 @@ use crate::support::ms;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-const TERMS: Terms = Terms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
+const TERMS: KeyTerms = KeyTerms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
 
 /// A proxy in front of the tests' Redis.
 struct Wire {
@@ -104,10 +104,10 @@ impl Wire {
     }
 }
 
-fn numbered(n: u64) -> Claim {
+fn numbered(n: u64) -> KeyClaim {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&n.to_be_bytes());
-    Claim::new(key, [1; 32])
+    KeyClaim::new(key, [1; 32])
 }
 
 /// A hundred requests a second while all data is dropped: a request that has waited for others to connect has less time

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redial::Span;
 use redial::telemetry::Registry;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Event, Observer as _, Stop};
@@ -64,7 +65,7 @@ fn quantiles_lie_in_the_bucket_of_their_rank() {
     (0..90).for_each(|_| answer(8));
     (0..10).for_each(|_| answer(300));
     let durations = registry.snapshots().remove(0).answered;
-    let ms = |share| durations.quantile(share).unwrap() as f64 / 1e6;
+    let ms = |share| durations.quantile(share).unwrap().as_millis_f64();
     assert!((5.0..=10.0).contains(&ms(0.0)), "{}", ms(0.0));
     assert!((ms(0.45) - 7.5).abs() < 0.01, "half of the first bucket: {}", ms(0.45));
     assert!((ms(0.9) - 10.0).abs() < 0.01, "{}", ms(0.9));
@@ -73,5 +74,5 @@ fn quantiles_lie_in_the_bucket_of_their_rank() {
     assert!((ms(7.0) - 500.0).abs() < 0.01, "a share above 1 is 1: {}", ms(7.0));
     // Beyond the last bound there is only the bound.
     (0..1000).for_each(|_| answer(90_000));
-    assert_eq!(registry.snapshots().remove(0).answered.quantile(0.99), Some(50_000_000_000));
+    assert_eq!(registry.snapshots().remove(0).answered.quantile(0.99), Some(Span::from_secs(50)));
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redial::telemetry::{Level, Meter, Registry};
-use redial::{Inbound, Retry};
+use redial::{Inbound, Retry, Span};
 
 use super::scrape::scrape;
 use crate::support::{Fault, RESET, unbounded};
@@ -171,5 +171,8 @@ async fn the_window_has_the_configured_length() {
     }
     let reading = meter.reading();
     assert_eq!((reading.flow.calls, reading.before.calls), (10, 10));
-    assert_eq!((reading.flow.over, reading.before.over), (10_000_000_000, 10_000_000_000));
+    assert_eq!(
+        (reading.flow.over, reading.before.over),
+        (Span::from_secs(10), Span::from_secs(10))
+    );
 }

@@ -58,7 +58,7 @@ impl Drop for Replay {
 }
 
 #[test]
-fn sqlite() {
+fn promises_hold_on_sqlite() {
     let run = Run::from_environment();
     let _replay = Replay(run);
     let site = Site::on_sqlite();
@@ -73,7 +73,7 @@ fn sqlite() {
 }
 
 #[test]
-fn postgres() {
+fn promises_hold_on_postgres() {
     let run = Run::from_environment();
     let _replay = Replay(run);
     prove(run, "Postgres", &Site::on_postgres(run.is_long), ON_POSTGRES);

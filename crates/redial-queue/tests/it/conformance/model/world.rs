@@ -1,8 +1,10 @@
-use redial_core::Progress;
+use std::num::NonZeroU32;
+
+use redial_core::{Progress, Span};
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Claim, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Settings, Settled,
-    Settlement, Start, State, Tried, Verdict, WhenWaiting,
+    Claim, Edit, Enqueued, Filter, Job, JobId, JobLease, JobVerdict, NewJob, Redrive, Settings,
+    Settled, Settlement, Start, State, Tried, WhenWaiting,
 };
 
 use super::super::shop::{HOUR, NOW, Shop};
@@ -43,13 +45,13 @@ pub(super) struct World<'a> {
     now: u64,
     jobs: Vec<Kept>,
     /// All claims so far.
-    leases: Vec<Lease>,
+    leases: Vec<JobLease>,
     totals: Totals,
 }
 
 impl<'a> World<'a> {
     pub(super) async fn new(shop: &'a Shop, queue: String, per_key: u32) -> Self {
-        let settings = Settings { per_key, ..Settings::default() };
+        let settings = Settings { per_key: NonZeroU32::new(per_key), ..Settings::default() };
         shop.store.set(&queue, &settings).await.unwrap();
         let (jobs, leases, totals) = (Vec::new(), Vec::new(), Totals::default());
         Self { shop, queue, per_key, paused: false, now: 0, jobs, leases, totals }
@@ -67,8 +69,11 @@ impl<'a> World<'a> {
             Step::Edit { place: which } => self.edit(*which, place).await,
             Step::Pause(paused) => {
                 self.paused = *paused;
-                let settings =
-                    Settings { paused: *paused, per_key: self.per_key, ..Settings::default() };
+                let settings = Settings {
+                    paused: *paused,
+                    per_key: NonZeroU32::new(self.per_key),
+                    ..Settings::default()
+                };
                 self.shop.store.set(&self.queue, &settings).await.unwrap();
             }
         }
@@ -187,7 +192,7 @@ impl<'a> World<'a> {
     }
 
     /// One of all claims, and the job if the claim is still its last one.
-    fn lease(&mut self, place: usize) -> Option<(Lease, Option<usize>)> {
+    fn lease(&mut self, place: usize) -> Option<(JobLease, Option<usize>)> {
         let lease = *self.leases.get(place % self.leases.len().max(1))?;
         let mine = |job: &Kept| {
             job.id == lease.id && job.fence == lease.fence && job.state == State::Running
@@ -198,12 +203,12 @@ impl<'a> World<'a> {
     async fn settle(&mut self, which: usize, end: End, place: &str) {
         let Some((lease, kept)) = self.lease(which) else { return };
         let (wait, due) = if end.is_later() { (HOUR, LATER) } else { (NOW, self.now) };
-        let progress = Progress { attempts: 0, step: 1, drawn: 1, poll: false };
+        let progress = Progress { attempts: 0, step: 1, drawn: Span::from_nanos(1), poll: false };
         let verdict = match end {
-            End::Done => Verdict::Done,
-            End::Retry { .. } => Verdict::Retry { wait, progress },
-            End::Postpone { .. } => Verdict::Postpone { wait },
-            End::Dead => Verdict::Dead { reason: "why".to_owned() },
+            End::Done => JobVerdict::Done,
+            End::Retry { .. } => JobVerdict::Retry { wait, progress },
+            End::Postpone { .. } => JobVerdict::Postpone { wait },
+            End::Dead => JobVerdict::Dead { reason: "why".to_owned() },
         };
         let settlement = Settlement { lease, verdict, took: NOW, outcome: CAUSE.to_owned() };
         let got = self.shop.store.settle(vec![settlement]).await.unwrap();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use pin_project_lite::pin_project;
 use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
-use redial_core::{NEVER, Stop};
+use redial_core::{Deadline, Stop};
 
 use super::EndpointRefused;
 use crate::clock::Tokio;
@@ -86,11 +86,11 @@ impl GuardedAttempt {
     #[inline(always)]
     pub(super) fn admit(retry: &Arc<Retry>) -> Result<Self, Stop> {
         let now = retry.now::<Tokio>();
-        if let Some(attempt) = FastAttempt::admit(retry, now, NEVER) {
+        if let Some(attempt) = FastAttempt::admit(retry, now, Deadline::NONE) {
             let (attempt, retry) = (attempt.into_owned(), Arc::clone(retry));
             return Ok(Self(Stage::Fast { attempt, retry }));
         }
-        let mut session = Session::start(Arc::clone(retry), now, NEVER);
+        let mut session = Session::start(Arc::clone(retry), now, Deadline::NONE);
         session.admit_once()?;
         Ok(Self(Stage::Session(session)))
     }

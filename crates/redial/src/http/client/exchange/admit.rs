@@ -7,19 +7,10 @@ use tower_service::Service;
 
 use super::super::future::Answered;
 use super::super::outgoing::{Outgoing, Times};
-use super::super::{BoxError, Error, Replay};
-use super::Exchange;
+use super::super::{BoxError, Replay};
+use super::{Exchange, Received, Slot};
 use crate::attempt::Attempt;
-use crate::retry::Retry;
-use crate::run::Inside;
 use crate::session::Session;
-
-/// The first attempt of a call that does not take the fast path.
-pub(in super::super) enum First<F, B> {
-    Sent(Inside<F>),
-    /// It is sent when it is the call's turn.
-    Parked(Box<Request<Replay<B>>>),
-}
 
 impl<S, B, R> Exchange<S, B, R>
 where
@@ -27,41 +18,31 @@ where
     B: Body<Error: Into<BoxError>> + Unpin,
     R: Body<Error: Into<BoxError>> + Unpin,
 {
-    /// Sends the first attempt if it is admitted, or parks the call.
-    #[cold]
-    pub(in super::super) fn admit(
+    /// A call whose first attempt does not take the fast path.
+    pub(super) fn start(
         service: S,
         outgoing: Outgoing<B>,
-        retry: &Retry,
         times: &Times,
-        request: Request<Replay<B>>,
-    ) -> Result<(Self, First<S::Future, B>), Error> {
-        let mut session = Session::start(retry.unkeyed(), times.now, times.latest);
+        request: &Request<Replay<B>>,
+    ) -> Self {
+        let mut session = Session::start(outgoing.retry().unkeyed(), times.now, times.latest);
         session.trace_mut().request(request.method(), request.uri(), outgoing.grpc);
-        let admitted = session.first::<BoxError>()?;
-        let mut exchange = Self::new(service, outgoing, session);
-        let first = if admitted.is_some() {
-            First::Sent(exchange.call(request))
-        } else {
-            exchange.give_readiness_back();
-            First::Parked(Box::new(request))
-        };
-        Ok((exchange, first))
+        Self::new(service, outgoing, session)
     }
 
-    /// The first attempt, when it is sent.
+    /// Sends the first attempt, when it is admitted.
     pub(super) async fn first(
         &mut self,
-        first: First<S::Future, B>,
-    ) -> Result<Inside<S::Future>, Answered<R>> {
-        match first {
-            First::Sent(call) => Ok(call),
-            First::Parked(mut request) => {
-                let attempt = self.next_attempt().await?;
-                self.outgoing.delayed(&mut request, attempt.left());
-                Ok(self.call(*request))
-            }
+        slot: Slot<'_, S::Future>,
+        mut request: Request<Replay<B>>,
+    ) -> Result<Received<R>, Answered<R>> {
+        let admitted = self.session.first::<BoxError>().map_err(|error| Err(error.into()))?;
+        if admitted.is_none() {
+            self.give_readiness_back();
+            let attempt = self.next_attempt().await?;
+            self.outgoing.delayed(&mut request, attempt.left());
         }
+        Ok(self.send(slot, request).await)
     }
 
     /// Admits the next attempt, after a wait. Until its turn, a parked call holds the kept body, which counts towards the replay
@@ -89,7 +70,6 @@ where
     /// The request of the next attempt, when it is admitted.
     pub(super) async fn next_request(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
         let attempt = self.next_attempt().await?;
-        self.race.allow_hedging();
         match self.outgoing.again(attempt.number(), attempt.left()) {
             Some(request) => Ok(request),
             None => {

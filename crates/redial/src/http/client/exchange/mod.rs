@@ -1,40 +1,98 @@
-//! A request whose first attempt failed, or that is observed, hedged or holds a permit, needs more than a future
-//! that passes a response through: a session that decides what follows, waits, further attempts, and the response or
-//! error to return when no further attempt is made. All of that is one loop.
+//! A client that retries sends a request, and decides by what came back: a response to return, a wait and another attempt, or
+//! an error. All of that is one loop, in one box.
+//!
+//! Most requests succeed at their first attempt, on the [fast path](crate::fast). Every other one needs a session that decides what
+//! follows, and an [`Exchange`] with what all of its attempts share.
 
 mod admit;
+mod examine;
 
 use std::convert::Infallible;
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use http_body::{Body, Frame};
-use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
-use redial_core::{NEVER, Nanos, Stop};
+use http_body::Body;
+use redial_core::decide::{Outcome, Reach, Typed};
+use redial_core::{Deadline, Stop, Time};
 use tower_service::Service;
 
 use super::answer::drop_body;
 use super::future::Answered;
-use super::outgoing::{self, Attempts, Outgoing};
-use super::racer::{Racer, Relay};
+use super::outgoing::{Attempts, Outgoing, Prepared, Times};
 use super::{Answer, BoxError, Error, Replay};
-use crate::clock::{Clock as _, Tokio};
+use crate::Stripe;
+use crate::clock::Tokio;
 use crate::error::ErrorInner;
-use crate::http::{grpc, reach, status};
-use crate::race::{Next, Race};
+use crate::fast::FastAttempt;
+use crate::http::{grpc, status};
+use crate::inside::{Inside, inside};
+use crate::race::{Next, Race, Racer};
 use crate::retry::Retry;
-use crate::run::{Inside, inside, sleep, within};
-use crate::session::{Judged, Session, Step};
+use crate::run::Apart;
+use crate::session::{Judged, Session, Step, limited};
 use crate::thread_state::drop_attempt;
-use admit::First;
+use crate::timer::{Within, sleep, within};
+use examine::Examined;
 
-pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
+/// Sends a request, and sends it again until it succeeds or the call has to end. This future is small, because a call that succeeds at
+/// once needs no more; what the others need is in a box of its own.
+#[inline(always)]
+pub(super) fn exchange<S, B, R>(
+    mut service: S,
+    prepared: Prepared<B>,
+) -> impl Future<Output = Answered<R>>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
+{
+    let Prepared { request, outgoing, times } = prepared;
+    async move {
+        let mut slot = pin!(None);
+        let first =
+            if let Some(mut fast) = FastAttempt::admit(outgoing.retry(), times.now, times.latest) {
+                slot.set(Some(Inside::new(service.call(request), None)));
+                let until = || hedge_at(&outgoing, &fast).min(times.expires);
+                match Within::new(poll_fn(|cx| poll_in_place(slot.as_mut(), cx)), until).await {
+                    Some(Ok(response)) if outgoing.is_success(&response) => {
+                        fast.succeed(outgoing.retry());
+                        return Ok(outgoing.count(response, 1).map(Answer::new));
+                    }
+                    received => {
+                        First::Sent(fast.hand_over(outgoing.retry().unkeyed()), boxed(received))
+                    }
+                }
+            } else {
+                First::Waiting(request, times)
+            };
+        Box::pin(Apart { call: Exchange::run(service, outgoing, slot, first) }).await
+    }
+}
+
+/// The first attempt of a call that needs more.
+#[allow(clippy::large_enum_variant, reason = "it is moved once, into the box of the call")]
+enum First<B, R> {
+    /// It was sent on the fast path.
+    Sent(Session<Retry, Typed, Tokio>, Received<R>),
+    Waiting(Request<Replay<B>>, Times),
+}
+
+/// When a hedge beside a first attempt on the fast path is due.
+#[cold]
+fn hedge_at<B>(outgoing: &Outgoing<B>, fast: &FastAttempt<&Arc<Stripe>, Tokio>) -> Deadline {
+    let mut cx = limited(outgoing.retry(), None, outgoing.barred());
+    cx.request.safety = outgoing.safety().unwrap_or(cx.request.safety);
+    fast.hedge_at(&cx)
+}
+
+/// What all attempts of a call share.
+struct Exchange<S, B, R: Body> {
     service: S,
     outgoing: Outgoing<B>,
     session: Session<Retry, Typed, Tokio>,
-    race: Race<Racer<S::Future, R>>,
     /// The result of the last attempt, while another one is awaited.
     last: Option<Last<R>>,
     /// Whether a refused gRPC stream was opened again.
@@ -43,8 +101,36 @@ pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     maybe_processed: bool,
 }
 
-/// What the client below returned; `None` when the attempt was cut off.
-pub(super) type Received<R> = Option<Result<Response<R>, BoxError>>;
+/// Where an attempt is polled. It is emptied when the attempt is cut off.
+type Slot<'a, F> = Pin<&'a mut Option<Inside<F>>>;
+
+/// An attempt of a race that empties its place when it is dropped.
+struct InPlace<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F> Drop for InPlace<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+impl<F: Future> Future for InPlace<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        poll_in_place(self.0.as_mut(), cx)
+    }
+}
+
+#[inline(always)]
+fn poll_in_place<F: Future>(place: Pin<&mut Option<F>>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    place.as_pin_mut().map_or(Poll::Pending, |attempt| attempt.poll(cx))
+}
+
+/// The attempts that are in flight together.
+type InFlight<'a, F> = Race<Racer<InPlace<'a, Inside<F>>, Inside<F>>>;
+
+/// What the client below returned; `None` when a hedge beside the attempt is due, or when it is cut off.
+type Received<R> = Option<Result<Response<R>, BoxError>>;
 
 /// What is returned to the caller if no further attempt is made.
 enum Last<R: Body> {
@@ -52,22 +138,43 @@ enum Last<R: Body> {
     Error(BoxError),
 }
 
+/// `Err` is the answer that ends the call, in all methods that return it.
 impl<S, B, R> Exchange<S, B, R>
 where
     S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
     B: Body<Error: Into<BoxError>> + Unpin,
     R: Body<Error: Into<BoxError>> + Unpin,
 {
-    pub(super) fn new(
-        service: S,
-        outgoing: Outgoing<B>,
-        session: Session<Retry, Typed, Tokio>,
-    ) -> Self {
-        let (race, last) = (Race::new(), None);
-        Self { service, outgoing, session, race, last, resent: false, maybe_processed: false }
+    fn new(service: S, outgoing: Outgoing<B>, session: Session<Retry, Typed, Tokio>) -> Self {
+        Self { service, outgoing, session, last: None, resent: false, maybe_processed: false }
     }
 
-    /// Sends the attempt that was admitted last, inside its span.
+    /// The loop.
+    async fn run(
+        service: S,
+        outgoing: Outgoing<B>,
+        mut slot: Slot<'_, S::Future>,
+        first: First<B, R>,
+    ) -> Answered<R> {
+        let (mut exchange, mut received) = match first {
+            First::Sent(session, received) => (Self::new(service, outgoing, session), received),
+            First::Waiting(request, times) => {
+                let mut exchange = Self::start(service, outgoing, &times, &request);
+                match exchange.first(slot.as_mut(), request).await {
+                    Ok(received) => (exchange, received),
+                    Err(answer) => return answer,
+                }
+            }
+        };
+        loop {
+            match exchange.next(slot.as_mut(), received).await {
+                Ok(request) => received = exchange.send(slot.as_mut(), request).await,
+                Err(answer) => return answer,
+            }
+        }
+    }
+
+    /// Starts the attempt that was admitted last, inside its span.
     fn call(&mut self, mut request: Request<Replay<B>>) -> Inside<S::Future> {
         let current = self.session.current();
         if let Some(current) = &current {
@@ -76,71 +183,60 @@ where
         inside(current, || self.service.call(request))
     }
 
-    /// Awaits the first attempt, and everything after it.
-    pub(super) async fn start(mut self, first: First<S::Future, B>) -> Answered<R> {
-        let call = match self.first(first).await {
-            Ok(call) => call,
-            Err(answer) => return answer,
-        };
-        let received = self.receive(call).await;
-        self.run(received).await
-    }
-
-    /// Continues a first attempt that is still pending when a hedge beside it is due.
-    pub(super) async fn race(mut self, slow: Relay<R>) -> Answered<R> {
+    /// Sends the attempt that was admitted last. `None` when a hedge beside it is due, or when it is cut off.
+    async fn send(
+        &mut self,
+        mut slot: Slot<'_, S::Future>,
+        request: Request<Replay<B>>,
+    ) -> Received<R> {
+        slot.set(Some(self.call(request)));
         self.update_session();
-        self.race.start(&mut self.session, Racer::First(slow));
-        let received = self.receive_next().await;
-        self.run(received).await
+        let until = self.session.until(true);
+        boxed(within(poll_fn(|cx| poll_in_place(slot.as_mut(), cx)), until).await)
     }
 
-    /// Everything after the first attempt.
-    pub(super) async fn run(mut self, received: Received<R>) -> Answered<R> {
-        let Err(answer) = self.retry(received).await;
-        answer
-    }
-
-    /// `Err` is the answer that ends the call, here and in the methods below that return it.
-    async fn retry(&mut self, mut received: Received<R>) -> Result<Infallible, Answered<R>> {
+    /// The request of the next attempt, after everything between the two: hedges beside the last one, and a wait.
+    async fn next(
+        &mut self,
+        mut slot: Slot<'_, S::Future>,
+        mut received: Received<R>,
+    ) -> Result<Request<Replay<B>>, Answered<R>> {
+        let mut race = Race::new();
+        if received.is_none() && !self.session.is_expired() && !self.may_hedge() {
+            let attempt = poll_fn(|cx| poll_in_place(slot.as_mut(), cx));
+            received = boxed(within(attempt, self.session.expires()).await);
+        }
+        if received.is_none() && !self.session.is_expired() {
+            race.start(&mut self.session, Racer::Slow(InPlace(slot)));
+            received = self.receive(&mut race).await;
+        } else {
+            let timed_out = received.is_none() && !self.outgoing.waits_for_caller();
+            drop_attempt(timed_out, || slot.set(None));
+        }
         loop {
-            let (outcome, last) = self.examine(received).await?;
-            received = match self.settle(outcome, last)? {
-                None => self.receive_next().await,
-                Some(until) => {
-                    sleep(until).await;
-                    let request = self.next_request().await?;
-                    let call = self.call(request);
-                    self.receive(call).await
-                }
+            let (outcome, last) = match self.examine(received).await? {
+                Examined::Failed(outcome, last) => (outcome, last),
+                Examined::Resend(request) => return Ok(request),
             };
+            if let Some(until) = self.settle(outcome, last)? {
+                sleep(until).await;
+                return self.next_request().await;
+            }
+            race.stop_hedging();
+            received = self.receive(&mut race).await;
         }
-    }
-
-    /// Awaits an attempt, or another one that is sent beside it.
-    async fn receive(&mut self, call: Inside<S::Future>) -> Received<R> {
-        self.update_session();
-        if self.session.hedge_at() == NEVER {
-            let mut call = pin!(Some(call));
-            let poll =
-                poll_fn(|cx| call.as_mut().as_pin_mut().map_or(Poll::Pending, |it| it.poll(cx)));
-            let result = within(poll, self.session.expires()).await;
-            drop_attempt(result.is_none(), || call.set(None));
-            return result.map(|result| result.map_err(Into::into));
-        }
-        self.race.start(&mut self.session, Racer::Call(Box::pin(call)));
-        self.receive_next().await
     }
 
     /// Awaits the attempts in flight, and sends hedges beside them.
-    async fn receive_next(&mut self) -> Received<R> {
+    async fn receive(&mut self, race: &mut InFlight<'_, S::Future>) -> Received<R> {
         loop {
-            if let Next::Ended(received) = self.race.next(&mut self.session).await {
-                return received;
+            if let Next::Ended(received) = race.next(&mut self.session).await {
+                return boxed(received);
             }
             if !self.may_hedge() {
-                self.race.stop_hedging();
-            } else if let Some(call) = self.hedge().await {
-                self.race.start(&mut self.session, Racer::Call(Box::pin(call)));
+                race.stop_hedging();
+            } else if let Some(call) = self.hedge(race).await {
+                race.start(&mut self.session, Racer::Hedge(Box::pin(call)));
             }
         }
     }
@@ -152,98 +248,19 @@ where
     }
 
     /// Another attempt beside the slow one, if the client below is ready and the engine admits it.
-    async fn hedge(&mut self) -> Option<Inside<S::Future>> {
+    async fn hedge(&mut self, race: &mut InFlight<'_, S::Future>) -> Option<Inside<S::Future>> {
         // Readiness that is not used is given back with the clone.
         let mut service = self.service.clone();
         let ready = poll_fn(|cx| Poll::Ready(service.poll_ready(cx))).await;
         if !matches!(ready, Poll::Ready(Ok(()))) {
-            self.race.stop_hedging();
+            race.stop_hedging();
             return None;
         }
-        let attempt = self.race.hedge(&mut self.session)?;
+        let attempt = race.hedge(&mut self.session)?;
         let request = self.outgoing.again(attempt.number(), attempt.left())?;
         // The clone has the state of all attempts so far, and makes the next one.
         self.service = service;
         Some(self.call(request))
-    }
-
-    /// The outcome of an attempt that did not succeed, and what it left for the caller.
-    async fn examine(
-        &mut self,
-        mut received: Received<R>,
-    ) -> Result<(Outcome, Option<Last<R>>), Answered<R>> {
-        loop {
-            let cause = match received {
-                None => return Ok(timed_out()),
-                Some(Err(cause)) => cause,
-                Some(Ok(response)) => {
-                    let (outcome, mut response) = self.read(response);
-                    if !matches!(outcome, Outcome::Success) || !self.should_peek(&response) {
-                        return self.conclude(outcome, response.map(Answer::new));
-                    }
-                    let first = poll_fn(|cx| Pin::new(response.body_mut()).poll_frame(cx));
-                    match within(first, self.session.expires()).await {
-                        None => return Ok(timed_out()),
-                        Some(None) => {
-                            return self.conclude(Outcome::Success, response.map(Answer::new));
-                        }
-                        Some(Some(Ok(frame))) => {
-                            let (outcome, response) = self.peeked(response, frame);
-                            return self.conclude(outcome, response);
-                        }
-                        Some(Some(Err(error))) => error.into(),
-                    }
-                }
-            };
-            let failure = reach::failure(&*cause);
-            if failure.class != Class::Refused || !self.may_resend() {
-                return Ok((failure.into(), Some(Last::Error(cause))));
-            }
-            received = self.resend(failure).await?;
-        }
-    }
-
-    fn read(&mut self, response: Response<R>) -> (Outcome, Response<R>) {
-        self.session.responded(response.status().as_u16());
-        self.outgoing.read(self.session.retry(), response)
-    }
-
-    fn should_peek(&self, response: &Response<R>) -> bool {
-        self.session.others().is_empty() && self.outgoing.should_peek(response)
-    }
-
-    /// The outcome of a gRPC response by its first frame, which is put back.
-    fn peeked(
-        &self,
-        response: Response<R>,
-        frame: Frame<R::Data>,
-    ) -> (Outcome, Response<Answer<R>>) {
-        let (outcome, frame) = match frame.into_trailers() {
-            Err(frame) => (Outcome::Success, frame),
-            Ok(trailers) => {
-                let outcome = match grpc::outcome(&trailers) {
-                    // The response had begun, so the work may have, too.
-                    Outcome::Failure(failure) if failure.class != Class::Throttled => {
-                        failure.reach(Reach::Unknown).into()
-                    }
-                    outcome => outcome,
-                };
-                let retry = self.session.retry();
-                (outgoing::with_hints(outcome, &trailers, retry), Frame::trailers(trailers))
-            }
-        };
-        (outcome, response.map(|rest| Answer::new(rest).with_first(frame)))
-    }
-
-    fn conclude(
-        &mut self,
-        outcome: Outcome,
-        response: Response<Answer<R>>,
-    ) -> Result<(Outcome, Option<Last<R>>), Answered<R>> {
-        match outcome {
-            Outcome::Success => Err(Ok(self.succeed(response))),
-            outcome => Ok((outcome, Some(Last::Response(response)))),
-        }
     }
 
     fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
@@ -258,33 +275,13 @@ where
         }
     }
 
-    /// gRPC's transparent retry: a stream that the server refused, or never saw, is opened again once in a
-    /// call, as the same attempt.
-    fn may_resend(&self) -> bool {
-        let Self { outgoing, session, resent, .. } = self;
-        outgoing.grpc && !resent && session.others().is_empty() && !outgoing.is_lost()
-    }
-
-    async fn resend(&mut self, failure: Failure) -> Result<Received<R>, Answered<R>> {
-        self.resent = true;
-        self.outgoing.rewind();
-        let (number, expires) = (self.session.number(), self.session.expires());
-        self.session.trace_mut().ended(number, &failure.into(), Tokio::now());
-        let is_ready = self.ready_by(expires).await?;
-        let request = self.outgoing.again(number, expires.saturating_sub(Tokio::now()));
-        let Some(request) = request.filter(|_| is_ready) else { return Ok(None) };
-        self.session.trace_mut().resent(number, Tokio::now());
-        let call = self.call(request);
-        Ok(self.receive(call).await)
-    }
-
     /// Decides what follows an attempt that did not succeed: a wait until then, or another attempt that is in
     /// flight. During a wait no response is held.
     fn settle(
         &mut self,
         outcome: Outcome,
         last: Option<Last<R>>,
-    ) -> Result<Option<Nanos>, Answered<R>> {
+    ) -> Result<Option<Time>, Answered<R>> {
         self.update_session();
         let maybe_applied = self.is_own_conflict(&outcome, last.as_ref());
         self.maybe_processed |= match outcome {
@@ -303,10 +300,7 @@ where
         match session.settle(Judged::<Infallible, _>::Failure(outcome, last), &mut self.last) {
             Step::Return(Err(error)) => Err(self.give_up(error, maybe_applied)),
             Step::Return(Ok(never)) => match never {},
-            Step::InFlight => {
-                self.race.stop_hedging();
-                Ok(None)
-            }
+            Step::InFlight => Ok(None),
             Step::WaitUntil(until) => {
                 self.outgoing.rewind();
                 if let Some(Last::Response(response)) = &mut self.last {
@@ -324,11 +318,11 @@ where
             Some(Last::Response(response)) => status::is_conflict(response.status()),
             _ => false,
         };
-        self.maybe_processed() && (conflict || grpc::is_conflict(failure.code))
+        self.maybe_processed() && (conflict || failure.code.is_some_and(grpc::is_conflict))
     }
 
     /// Whether the client below became ready by then.
-    async fn ready_by(&mut self, until: Nanos) -> Result<bool, Answered<R>> {
+    async fn ready_by(&mut self, until: Deadline) -> Result<bool, Answered<R>> {
         match within(poll_fn(|cx| self.service.poll_ready(cx)), until).await {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
@@ -343,7 +337,7 @@ where
     /// What the request says about being repeated, for the session.
     fn update_session(&mut self) {
         let session = &mut self.session;
-        session.barred = self.outgoing.barred(session.retry());
+        session.barred = self.outgoing.barred();
         session.retry_mut().set_safety(self.outgoing.safety());
     }
 
@@ -366,6 +360,6 @@ where
     }
 }
 
-fn timed_out<R: Body>() -> (Outcome, Option<Last<R>>) {
-    (Failure::new(Class::Timeout).into(), None)
+fn boxed<R>(received: Option<Result<Response<R>, impl Into<BoxError>>>) -> Received<R> {
+    received.map(|result| result.map_err(Into::into))
 }

@@ -4,13 +4,13 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderValue, Response};
 use pin_project_lite::pin_project;
-use redial_core::{Nanos, Stop};
+use redial_core::{Deadline, Stop};
 use tokio::time::Sleep;
 
 use crate::Inbound;
 use crate::http::names;
 use crate::http::server::refuse::{self, TOO_LATE};
-use crate::run::timer;
+use crate::timer::timer;
 
 pin_project! {
     /// A request that is served until its deadline.
@@ -19,7 +19,7 @@ pin_project! {
         #[pin]
         response: Option<F>,
         inbound: Inbound,
-        cut_off: Nanos,
+        cut_off: Deadline,
         grpc: bool,
         // Set when the response is first pending: one that is ready at once needs no timer.
         #[pin]
@@ -29,7 +29,12 @@ pin_project! {
 
 impl<F> DeadlineFuture<F> {
     #[inline(always)]
-    pub(super) fn new(response: Option<F>, inbound: Inbound, cut_off: Nanos, grpc: bool) -> Self {
+    pub(super) fn new(
+        response: Option<F>,
+        inbound: Inbound,
+        cut_off: Deadline,
+        grpc: bool,
+    ) -> Self {
         Self { response, inbound, cut_off, grpc, timer: None }
     }
 }

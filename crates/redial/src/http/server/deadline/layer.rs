@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use redial_core::{Nanos, nanos};
+use redial_core::Span;
 use tower_layer::Layer;
 
-use super::service::Deadline;
+use super::service::DeadlineService;
 use crate::http::names;
 #[cfg(feature = "metrics")]
 use crate::telemetry::ServerMeter;
@@ -38,7 +38,7 @@ pub struct DeadlineLayer {
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) header: HeaderName,
-    pub(super) at_most: Nanos,
+    pub(super) at_most: Span,
     pub(super) cut_off: bool,
     pub(super) extension: bool,
     #[cfg(feature = "metrics")]
@@ -47,7 +47,7 @@ pub(super) struct Rule {
 
 impl Default for DeadlineLayer {
     fn default() -> Self {
-        let (header, at_most) = (names::TIMEOUT_MS, 3_600_000_000_000);
+        let (header, at_most) = (names::TIMEOUT_MS, Span::from_secs(3600));
         let rule = Rule {
             header,
             at_most,
@@ -76,7 +76,7 @@ impl DeadlineLayer {
     /// Treats longer timeouts as this one.
     #[must_use]
     pub fn at_most(mut self, longest: Duration) -> Self {
-        self.rule.at_most = nanos(longest);
+        self.rule.at_most = longest.into();
         self
     }
 
@@ -106,9 +106,9 @@ impl DeadlineLayer {
 }
 
 impl<S> Layer<S> for DeadlineLayer {
-    type Service = Deadline<S>;
+    type Service = DeadlineService<S>;
 
-    fn layer(&self, inner: S) -> Deadline<S> {
-        Deadline { inner, rule: self.rule.clone() }
+    fn layer(&self, inner: S) -> DeadlineService<S> {
+        DeadlineService { inner, rule: self.rule.clone() }
     }
 }

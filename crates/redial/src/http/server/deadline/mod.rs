@@ -11,4 +11,4 @@ mod service;
 
 pub use future::DeadlineFuture;
 pub use layer::DeadlineLayer;
-pub use service::Deadline;
+pub use service::DeadlineService;

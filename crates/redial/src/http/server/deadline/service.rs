@@ -1,7 +1,7 @@
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
-use redial_core::NEVER;
+use http::{Extensions, Request, Response};
+use redial_core::{Deadline, Span};
 use tower_service::Service;
 
 use super::future::DeadlineFuture;
@@ -12,12 +12,12 @@ use crate::http::travel::Propagated;
 
 /// A service that honours the deadlines of its callers: see [`DeadlineLayer`](super::DeadlineLayer).
 #[derive(Clone, Debug)]
-pub struct Deadline<S> {
+pub struct DeadlineService<S> {
     pub(super) inner: S,
     pub(super) rule: Rule,
 }
 
-impl<S, B, R> Service<Request<B>> for Deadline<S>
+impl<S, B, R> Service<Request<B>> for DeadlineService<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Default,
@@ -39,10 +39,10 @@ where
         if let Some(meter) = &self.rule.meter {
             meter.arrived(read.attempt());
         }
-        let Some(mut inbound) = self.rule.inbound(&read) else {
-            return DeadlineFuture::new(None, Inbound::default(), NEVER, grpc);
+        let Some(mut inbound) = self.rule.inbound(&read, request.extensions()) else {
+            return DeadlineFuture::new(None, Inbound::default(), Deadline::NONE, grpc);
         };
-        let cut_off = if self.rule.cut_off { inbound.deadline } else { NEVER };
+        let cut_off = if self.rule.cut_off { inbound.deadline } else { Deadline::NONE };
         if self.rule.extension {
             request.extensions_mut().insert(inbound);
         }
@@ -55,13 +55,13 @@ impl Rule {
     /// The deadline and attempt of a request; `None` if its caller has stopped waiting. The deadline is never later than
     /// one that an outer layer has read.
     #[inline]
-    fn inbound(&self, read: &Propagated<'_>) -> Option<Inbound> {
+    fn inbound(&self, read: &Propagated<'_>, extensions: &Extensions) -> Option<Inbound> {
         let deadline = match read.timeout() {
-            None => NEVER,
-            Some(0) => return None,
-            Some(left) => Tokio::now().saturating_add(left.min(self.at_most)),
+            None => Deadline::NONE,
+            Some(Span::ZERO) => return None,
+            Some(left) => (Tokio::now() + left.min(self.at_most)).into(),
         };
-        let deadline = deadline.min(Inbound::current().deadline);
+        let deadline = deadline.min(Inbound::of(extensions).deadline);
         Some(Inbound::new(deadline, read.attempt()))
     }
 }

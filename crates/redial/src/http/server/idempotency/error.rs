@@ -3,9 +3,9 @@ use std::fmt;
 
 use redial_core::decide::{Class, Classify, Failure};
 
-/// Why a step of a [`Store`](super::Store) failed.
+/// Why a step of a [`IdempotencyStore`](super::IdempotencyStore) failed.
 #[derive(Debug)]
-pub enum StoreError {
+pub enum IdempotencyStoreError {
     /// It has no room for another record.
     Full,
     /// Another execution has the key.
@@ -14,7 +14,7 @@ pub enum StoreError {
     Unavailable(Box<dyn StdError + Send + Sync>),
 }
 
-impl fmt::Display for StoreError {
+impl fmt::Display for IdempotencyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("the store for idempotency keys is full"),
@@ -24,7 +24,7 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl StdError for StoreError {
+impl StdError for IdempotencyStoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Unavailable(cause) => Some(&**cause),
@@ -33,7 +33,7 @@ impl StdError for StoreError {
     }
 }
 
-impl Classify for StoreError {
+impl Classify for IdempotencyStoreError {
     fn classify(&self) -> Failure {
         Failure::new(match self {
             Self::Unavailable(_) => Class::Transient,

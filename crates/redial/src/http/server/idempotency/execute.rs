@@ -18,14 +18,14 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::body::{Body, Read};
-use super::error::StoreError;
+use super::error::IdempotencyStoreError;
 use super::layer::Settings;
 use super::problem::Problem;
 use super::record;
-use super::store::{Begun, Claim, Store, Terms};
+use super::store::{Begun, IdempotencyStore, KeyClaim, KeyTerms};
 use super::{AfterInterruption, Unprocessed};
 use crate::http::names;
-use crate::http::server::{permit_release, permit_transfer};
+use crate::http::server::shed::{Reacquire, SharedPermit};
 use crate::inbound::{self, Inbound};
 use crate::retry::Retry;
 
@@ -65,24 +65,28 @@ enum FinalWrite {
     Release,
 }
 
-impl<St: Store> Shared<St> {
+impl<St: IdempotencyStore> Shared<St> {
     pub(super) fn new(store: Arc<St>, settings: Settings) -> Self {
         let ends = Retry::new(write_policy(settings.terms.lease)).idempotent();
         let releases = Retry::new(release_policy()).idempotent();
         Self { store, settings, ends, releases }
     }
 
-    async fn begin(self: &Arc<Self>, claim: &Claim) -> Lookup {
+    async fn begin(self: &Arc<Self>, claim: &KeyClaim) -> Lookup {
         match self.store.begin(claim, &self.settings.terms).await {
             Ok(Begun::Started) => Lookup::Execute,
             Ok(Begun::Resumed) => Lookup::ExecuteAgain,
             Ok(Begun::Finished(record)) => Lookup::Replay(record),
-            Ok(Begun::InFlight) | Err(StoreError::Lost) => Lookup::Refuse(Problem::InFlight),
+            Ok(Begun::InFlight) | Err(IdempotencyStoreError::Lost) => {
+                Lookup::Refuse(Problem::InFlight)
+            }
             Ok(Begun::Mismatch) => Lookup::Refuse(Problem::Mismatch),
             Ok(Begun::Interrupted) => Lookup::Refuse(Problem::Interrupted),
-            Err(StoreError::Full) => Lookup::Refuse(Problem::Full),
-            Err(StoreError::Unavailable(_)) if self.settings.fails_open => Lookup::Execute,
-            Err(StoreError::Unavailable(_)) => {
+            Err(IdempotencyStoreError::Full) => Lookup::Refuse(Problem::Full),
+            Err(IdempotencyStoreError::Unavailable(_)) if self.settings.fails_open => {
+                Lookup::Execute
+            }
+            Err(IdempotencyStoreError::Unavailable(_)) => {
                 // The store may have granted the key, and only its reply was lost.
                 self.write_later(*claim, FinalWrite::Release);
                 Lookup::Refuse(Problem::Unavailable)
@@ -94,10 +98,10 @@ impl<St: Store> Shared<St> {
     /// stored unless another execution has taken the key.
     async fn renew_until_done<T>(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         mut work: JoinHandle<T>,
     ) -> Result<T, JoinError> {
-        let Terms { lease, .. } = self.settings.terms;
+        let KeyTerms { lease, .. } = self.settings.terms;
         loop {
             match timeout(lease / 3, &mut work).await {
                 Ok(done) => return done,
@@ -110,29 +114,33 @@ impl<St: Store> Shared<St> {
 
     /// Writes before the caller gets its response, so that a repetition gets the same one. An unavailable store does not
     /// delay the caller.
-    async fn write(self: &Arc<Self>, claim: Claim, last: FinalWrite) {
+    async fn write(self: &Arc<Self>, claim: KeyClaim, last: FinalWrite) {
         match self.write_once(&claim, last.clone()).await {
-            Err(StoreError::Unavailable(_)) => self.write_later(claim, last),
-            Err(StoreError::Full) => {
+            Err(IdempotencyStoreError::Unavailable(_)) => self.write_later(claim, last),
+            Err(IdempotencyStoreError::Full) => {
                 let _ = self.write_once(&claim, FinalWrite::Finish(record::not_kept())).await;
             }
-            Ok(()) | Err(StoreError::Lost) => {}
+            Ok(()) | Err(IdempotencyStoreError::Lost) => {}
         }
     }
 
-    async fn write_once(&self, claim: &Claim, last: FinalWrite) -> Result<(), StoreError> {
+    async fn write_once(
+        &self,
+        claim: &KeyClaim,
+        last: FinalWrite,
+    ) -> Result<(), IdempotencyStoreError> {
         let terms = &self.settings.terms;
         match last {
             FinalWrite::Finish(record) => self.store.finish(claim, record, terms).await,
             FinalWrite::Interrupt => {
-                let over = Terms { lease: Duration::ZERO, ..*terms };
+                let over = KeyTerms { lease: Duration::ZERO, ..*terms };
                 self.store.renew(claim, &over).await
             }
             FinalWrite::Release => self.store.release(claim).await,
         }
     }
 
-    fn write_later(self: &Arc<Self>, claim: Claim, last: FinalWrite) {
+    fn write_later(self: &Arc<Self>, claim: KeyClaim, last: FinalWrite) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let write = |_| shared.write_once(&claim, last.clone());
@@ -171,20 +179,22 @@ where
     S: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
-    St: Store,
+    St: IdempotencyStore,
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send,
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
     let settings = &shared.settings;
-    let (parts, body) = request.into_parts();
-    let reacquire = permit_release::Reacquire::from_headers(&parts.headers);
+    let (mut parts, body) = request.into_parts();
+    let permit = SharedPermit::take(&mut parts.extensions);
+    let reacquire = Reacquire::by(&parts);
     let Some(mut reservation) = settings.arriving.reserve(settings.arriving_bytes) else {
         return Ok(Problem::ArrivingFull.response());
     };
     let read = Read::all(body, settings.request_bytes, |bytes| reservation.grow(bytes));
-    let whole = match permit_release::without_permit(timeout(settings.request_time, read)).await {
+    let read = without_permit(permit.as_deref(), timeout(settings.request_time, read));
+    let whole = match read.await {
         Ok(Read::Whole(whole)) => whole,
         Ok(Read::Long { .. }) if reservation.was_refused() => {
             return Ok(Problem::ArrivingFull.response());
@@ -195,20 +205,19 @@ where
         Ok(Read::Broken { .. }) => return Ok(Problem::RequestBroken.response()),
         Err(_) => return Ok(Problem::RequestTooSlow.response()),
     };
-    reacquire.permit().await;
+    if let Some(permit) = &permit
+        && let Err(rejection) = permit.reacquire(reacquire).await
+    {
+        return Ok(rejection.response(reacquire.grpc));
+    }
     drop(reservation);
     let claim = settings.claim(&key, &parts, &whole.data);
     let request = Request::from_parts(parts, Body::whole(whole));
-    let (forwarder, holder) = permit_transfer::channel();
-    let task = supervise(shared, inner, claim, request, Inbound::current());
-    let task = tokio::spawn(async move {
-        let done = task.await;
-        drop(holder);
-        done
-    });
-    let done = task.await;
-    drop(forwarder);
-    match done {
+    let inbound = Inbound::of(request.extensions());
+    let task = supervise(shared, inner, claim, request, inbound);
+    // With the permit, because the task goes on when the caller disconnects.
+    let task = tokio::spawn(async move { (task.await, drop(permit)).0 });
+    match task.await {
         Ok((response, stop)) => {
             if let Some(stop) = stop {
                 inbound::stop_above(stop);
@@ -217,6 +226,19 @@ where
         }
         Err(ended) => Ok(ended_early(ended).response()),
     }
+}
+
+/// Waits for the body of a request without a permit.
+async fn without_permit<F: Future>(permit: Option<&SharedPermit>, body: F) -> F::Output {
+    let mut body = pin!(body);
+    poll_fn(|cx| {
+        let polled = body.as_mut().poll(cx);
+        if polled.is_pending() {
+            permit.inspect(|permit| permit.release());
+        }
+        polled
+    })
+    .await
 }
 
 /// Resumes a panic in the caller's task. Without a panic, the runtime is shutting down.
@@ -230,7 +252,7 @@ fn ended_early(ended: JoinError) -> Problem {
 async fn supervise<S, St, B, R>(
     shared: Arc<Shared<St>>,
     inner: S,
-    claim: Claim,
+    claim: KeyClaim,
     mut request: Request<Body<B>>,
     inbound: Inbound,
 ) -> Executed<Response<Body<R>>, S::Error>
@@ -238,7 +260,7 @@ where
     S: Service<Request<Body<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
-    St: Store,
+    St: IdempotencyStore,
     B: http_body::Body + Send + 'static,
     B::Error: Send,
     R: http_body::Body<Data = Bytes> + Send + 'static,

@@ -92,10 +92,10 @@ pub(super) fn credentials(headers: &HeaderMap) -> [u8; 32] {
     hash.finish()
 }
 
-/// A hash of what a scope function returned.
-pub(super) fn scope(scope: &[u8]) -> [u8; 32] {
+/// A hash of what identifies a scope.
+pub(super) fn scope(pieces: &[&[u8]]) -> [u8; 32] {
     let mut hash = Hash::default();
-    hash.piece(scope);
+    pieces.iter().for_each(|piece| hash.piece(piece));
     hash.finish()
 }
 

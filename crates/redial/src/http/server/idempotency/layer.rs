@@ -6,13 +6,14 @@ use http::Method;
 use http::request::Parts;
 use tower_layer::Layer;
 
+use super::Principal;
 use super::body_memory::BodyMemory;
 use super::execute::Shared;
 use super::fingerprint::{self, Caller};
 use super::key::{self, Form};
 use super::problem::Problem;
 use super::service::Idempotency;
-use super::store::{Claim, Interrupted, Store, Terms};
+use super::store::{IdempotencyStore, Interrupted, KeyClaim, KeyTerms};
 
 /// A lease is renewed three times before it expires, so this is a renewal every 33 ms.
 const LEAST_LEASE: Duration = Duration::from_millis(100);
@@ -53,16 +54,16 @@ pub(super) struct Settings {
     /// Shared by all services that this layer and its clones wrap: axum wraps each route separately.
     pub(super) arriving: BodyMemory,
     pub(super) response_bytes: usize,
-    pub(super) terms: Terms,
+    pub(super) terms: KeyTerms,
     pub(super) fails_open: bool,
 }
 
 type Scope = dyn Fn(&Parts) -> Vec<u8> + Send + Sync;
 
-impl<St: Store> IdempotencyLayer<St> {
+impl<St: IdempotencyStore> IdempotencyLayer<St> {
     /// Stores keys and responses in `store`.
     pub fn new(store: St) -> Self {
-        let terms = Terms {
+        let terms = KeyTerms {
             lease: Duration::from_secs(30),
             ttl: Duration::from_secs(24 * 3600),
             on_interrupted: Interrupted::Refuse,
@@ -113,8 +114,8 @@ impl<St: Store> IdempotencyLayer<St> {
     /// (`X-Api-Key`, `X-Auth-Token` and others), and the identity headers of authenticating proxies. A key with other
     /// credentials, with renewed ones, or without any gets a 422 and no stored response. Callers that send none of these
     /// headers cannot be distinguished: if two of them send the same key with the same request, the second gets the
-    /// response of the first. Use a scope where that matters, and wherever callers are identified in another way, such as
-    /// by a client certificate.
+    /// response of the first. Use a scope where that matters. Callers that an outer layer has identified in another way, such as by a
+    /// client certificate, have separate sets of keys if that layer adds a [`Principal`].
     ///
     /// With a scope, neither credentials nor the host are compared: a scope for several hosts has to include the host.
     ///
@@ -209,24 +210,30 @@ impl Settings {
         }
     }
 
-    pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> Claim {
-        let (key, scope, caller) = match &self.scope {
-            None => {
-                // The key itself is not scoped by the credentials: a retry with renewed ones would then be executed a
-                // second time instead of being rejected.
-                let credentials = fingerprint::credentials(&parts.headers);
-                (key::hash(b"", key), credentials, Caller::Credentials(credentials))
-            }
-            Some(scope) => {
-                let scope = scope(parts);
-                (key::hash(&scope, key), fingerprint::scope(&scope), Caller::Scope)
+    pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> KeyClaim {
+        let principal = parts.extensions.get::<Principal>();
+        let (scope, caller) = match &self.scope {
+            // The key itself is not scoped by the credentials: a retry with renewed ones would then be executed a second time
+            // instead of being rejected.
+            None => (None, Caller::Credentials(fingerprint::credentials(&parts.headers))),
+            Some(scope) => (Some(scope(parts)), Caller::Scope),
+        };
+        let scope = match (principal, scope) {
+            (None, scope) => scope,
+            (Some(Principal(principal)), scope) => {
+                Some(fingerprint::scope(&[principal, &scope.unwrap_or_default()]).to_vec())
             }
         };
-        Claim::new(key, fingerprint::of(parts, body, caller)).in_scope(scope)
+        let share = match (&scope, caller) {
+            (None, Caller::Credentials(credentials)) => credentials,
+            _ => fingerprint::scope(&[scope.as_deref().unwrap_or_default()]),
+        };
+        let key = key::hash(&scope.unwrap_or_default(), key);
+        KeyClaim::new(key, fingerprint::of(parts, body, caller)).in_scope(share)
     }
 }
 
-impl<S, St: Store> Layer<S> for IdempotencyLayer<St> {
+impl<S, St: IdempotencyStore> Layer<S> for IdempotencyLayer<St> {
     type Service = Idempotency<S, St>;
 
     fn layer(&self, inner: S) -> Self::Service {

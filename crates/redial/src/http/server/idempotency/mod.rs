@@ -41,7 +41,7 @@ mod fingerprint;
 mod future;
 mod key;
 mod layer;
-pub(crate) mod memory;
+mod memory;
 mod problem;
 mod record;
 #[cfg(feature = "redis")]
@@ -49,15 +49,22 @@ mod redis;
 mod service;
 mod store;
 
+use std::sync::Arc;
+
 pub use body::Body;
-pub use error::StoreError;
+pub use error::IdempotencyStoreError;
 pub use future::IdempotencyFuture;
 pub use layer::IdempotencyLayer;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use service::Idempotency;
-pub use store::{Begun, Claim, Interrupted, Store, Terms};
+pub use store::{Begun, IdempotencyStore, Interrupted, KeyClaim, KeyTerms};
+
+/// A request extension: the verified identity of the caller, such as the names in its client certificate, which an outer layer
+/// adds. Each principal has a separate set of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(pub Arc<[u8]>);
 
 /// A request extension: an earlier execution of the same request was interrupted, and may have taken effect.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use tower_service::Service;
 use super::body::Body;
 use super::execute::{Shared, keyed};
 use super::future::IdempotencyFuture;
-use super::store::Store;
+use super::store::IdempotencyStore;
 
 /// A service that executes each request with a key once: see [`IdempotencyLayer`](super::IdempotencyLayer).
 pub struct Idempotency<S, St> {
@@ -22,7 +22,7 @@ where
     S: Service<Request<Body<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
-    St: Store,
+    St: IdempotencyStore,
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send,
     R: http_body::Body<Data = Bytes> + Send + 'static,

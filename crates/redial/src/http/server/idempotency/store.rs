@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::error::StoreError;
+use super::error::IdempotencyStoreError;
 use crate::attempt::Key;
 
 /// Where keys and responses are kept.
@@ -25,72 +25,78 @@ use crate::attempt::Key;
 /// | [`release`](Self::release), same owner | record removed | record removed | nothing | nothing |
 ///
 /// `begin` with another fingerprint is a mismatch in every state. `renew`, `finish` and `release` by another owner change
-/// nothing; the first two return [`Lost`](StoreError::Lost). A running record expires `ttl` after its lease, a finished
+/// nothing; the first two return [`Lost`](IdempotencyStoreError::Lost). A running record expires `ttl` after its lease, a finished
 /// one `ttl` after it was finished. An expired record counts as no record.
-pub trait Store: Send + Sync + 'static {
+pub trait IdempotencyStore: Send + Sync + 'static {
     /// Takes the key, or returns the state of the execution that has it.
     fn begin(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<Begun, StoreError>> + Send;
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<Begun, IdempotencyStoreError>> + Send;
 
     /// Extends the lease of an execution that is still running. A record that the store has lost is written again. A
     /// lease of zero ends it, for an execution whose result is unknown.
     fn renew(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send;
 
     /// Stores the response of an execution that has ended. An expired lease does not matter unless another execution has
     /// taken the key.
     fn finish(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send;
 
     /// Forgets the key, because nothing was executed. If a `begin` can be overtaken by the `release` of the same claim, it
     /// takes no key when it arrives.
-    fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn release(
+        &self,
+        claim: &KeyClaim,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send;
 }
 
-impl<St: Store> Store for Arc<St> {
+impl<St: IdempotencyStore> IdempotencyStore for Arc<St> {
     fn begin(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<Begun, StoreError>> + Send {
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<Begun, IdempotencyStoreError>> + Send {
         (**self).begin(claim, terms)
     }
 
     fn renew(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         (**self).renew(claim, terms)
     }
 
     fn finish(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         (**self).finish(claim, response, terms)
     }
 
-    fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send {
+    fn release(
+        &self,
+        claim: &KeyClaim,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         (**self).release(claim)
     }
 }
 
 /// One request's claim to a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct KeyClaim {
     key: [u8; 32],
     fingerprint: [u8; 32],
     scope: [u8; 32],
@@ -98,7 +104,7 @@ pub struct Claim {
     owner: u128,
 }
 
-impl Claim {
+impl KeyClaim {
     /// A claim with a new owner, even for the same key and fingerprint.
     pub fn new(key: [u8; 32], fingerprint: [u8; 32]) -> Self {
         Self { key, fingerprint, scope: [0; 32], owner: Key::fresh().as_u128() }
@@ -134,7 +140,7 @@ impl Claim {
 
 /// How long records are kept, and what happens after an interruption.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct KeyTerms {
     /// How long after its last renewal an execution counts as interrupted.
     pub lease: Duration,
     /// How long a response, or the record of an interruption, is kept.
@@ -155,7 +161,7 @@ pub enum Interrupted {
     Execute,
 }
 
-/// The result of [`Store::begin`].
+/// The result of [`IdempotencyStore::begin`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// The key was taken: execute.

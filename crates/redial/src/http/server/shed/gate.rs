@@ -21,11 +21,12 @@ use std::mem;
 
 use redial_core::admit::Slots;
 use redial_core::admit::turnstile::Occupancy;
-use redial_core::{NEVER, Nanos, draw};
+use redial_core::draw;
 
 use super::layer::Rule;
 
-pub use redial_core::admit::Refusal;
+pub use redial_core::admit::Booking;
+pub use redial_core::{Deadline, Time};
 
 /// Of the requests that enter at once, one in this many is sampled on average: reading its headers and twice the clock
 /// costs more than the rest of the fast path.
@@ -60,8 +61,8 @@ pub struct Gate<W> {
 #[derive(Debug)]
 #[must_use = "a pass that is not returned counts against the limit for ever"]
 pub struct Pass {
-    /// When it was issued; [`NEVER`] if it is not measured.
-    since: Nanos,
+    /// When it was issued, if it is measured.
+    since: Option<Time>,
 }
 
 /// A request that could not enter at once.
@@ -69,8 +70,8 @@ pub struct Pass {
 pub struct Arrival {
     /// Whether it is a second or later attempt.
     pub retry: bool,
-    /// When its caller stops waiting; [`NEVER`] if it has no deadline.
-    pub deadline: Nanos,
+    /// When its caller stops waiting.
+    pub deadline: Deadline,
 }
 
 /// The decision on an arrival.
@@ -80,9 +81,9 @@ pub enum Decision<W> {
     /// It is served.
     Enter(Pass),
     /// It waits. If it displaced a retry, that one is rejected.
-    Wait(Ticket, Option<(W, Refusal)>),
+    Wait(Ticket, Option<(W, Booking)>),
     /// It is rejected.
-    Reject(Refusal),
+    Reject(Booking),
     /// Its deadline has passed.
     Late,
 }
@@ -116,16 +117,16 @@ type Lane<W> = VecDeque<Waiting<W>>;
 #[derive(Debug)]
 struct Waiting<W> {
     ticket: u64,
-    deadline: Nanos,
+    deadline: Deadline,
     waiter: W,
 }
 
 impl Pass {
-    pub(super) const UNMEASURED: Self = Self { since: NEVER };
+    pub(super) const UNMEASURED: Self = Self { since: None };
 
     #[inline]
     pub(super) fn is_measured(&self) -> bool {
-        self.since != NEVER
+        self.since.is_some()
     }
 }
 
@@ -152,7 +153,7 @@ impl<W> Gate<W> {
 
     /// Admits a request if the limit is not reached and no request waits. `sample` returns the time and whether the
     /// request is a retry; it is called for few requests.
-    pub fn enter(&mut self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+    pub fn enter(&mut self, sample: impl FnOnce() -> (Time, bool)) -> Option<Pass> {
         if self.in_flight >= self.limit || self.has_waiters() {
             return None;
         }
@@ -166,7 +167,7 @@ impl<W> Gate<W> {
         self.until_sample = if self.slots.is_warm() { self.draw_interval() } else { 0 };
         self.retry_share += (f64::from(u8::from(retry)) - self.retry_share) / SAMPLES;
         self.count(0.0, now);
-        Some(Pass { since: now })
+        Some(Pass { since: Some(now) })
     }
 
     /// How many requests enter before the next sample. It varies, because traffic may be periodic: every 64th request
@@ -188,7 +189,7 @@ impl<W> Gate<W> {
     }
 
     /// Counts the requests that entered uncounted, and this many first attempts, as arrivals.
-    fn count(&mut self, firsts: f64, now: Nanos) {
+    fn count(&mut self, firsts: f64, now: Time) {
         let entered = f64::from(mem::take(&mut self.uncounted));
         self.slots.arrived(entered * (1.0 - self.retry_share) + firsts, now);
     }
@@ -197,7 +198,7 @@ impl<W> Gate<W> {
     pub fn arrive(
         &mut self,
         arrival: Arrival,
-        now: Nanos,
+        now: Time,
         waiter: impl FnOnce() -> W,
     ) -> Decision<W> {
         self.count(if arrival.retry { 0.0 } else { 1.0 }, now);
@@ -210,7 +211,7 @@ impl<W> Gate<W> {
     pub fn arrive_again(
         &mut self,
         arrival: Arrival,
-        now: Nanos,
+        now: Time,
         waiter: impl FnOnce() -> W,
     ) -> Decision<W> {
         let lane = if arrival.retry { LaneName::Retries } else { LaneName::Returned };
@@ -221,15 +222,15 @@ impl<W> Gate<W> {
         &mut self,
         arrival: Arrival,
         lane: LaneName,
-        now: Nanos,
+        now: Time,
         waiter: impl FnOnce() -> W,
     ) -> Decision<W> {
-        if arrival.deadline <= now {
+        if arrival.deadline.is_over(now) {
             return Decision::Late;
         }
         if self.in_flight < self.limit && !self.has_waiters() {
             self.in_flight += 1;
-            return Decision::Enter(Pass { since: now });
+            return Decision::Enter(Pass { since: Some(now) });
         }
         let mut displaced = None;
         if self.waiting() >= self.queue {
@@ -246,25 +247,25 @@ impl<W> Gate<W> {
 
     /// A request has ended, with or without success. `now` is called only if the pass is measured. Afterwards, call
     /// [`next`](Self::next) until it returns `None`.
-    pub fn finish(&mut self, pass: Pass, now: impl FnOnce() -> Nanos) {
+    pub fn finish(&mut self, pass: Pass, now: impl FnOnce() -> Time) {
         self.in_flight -= 1;
-        if pass.is_measured() {
-            self.slots.held(pass.since, now());
+        if let Some(since) = pass.since {
+            self.slots.held(since, now());
         }
     }
 
     /// The next request to leave the queue, if the limit is not reached and one waits.
-    pub fn next(&mut self, now: Nanos) -> Option<Dequeued<W>> {
+    pub fn next(&mut self, now: Time) -> Option<Dequeued<W>> {
         if self.in_flight >= self.limit {
             return None;
         }
         let firsts = self.returned.pop_front().or_else(|| self.firsts.pop_front());
         let next = firsts.or_else(|| self.retries.pop_front())?;
-        if next.deadline <= now {
+        if next.deadline.is_over(now) {
             return Some(Dequeued::Late(next.waiter));
         }
         self.in_flight += 1;
-        Some(Dequeued::Start(next.waiter, Pass { since: now }))
+        Some(Dequeued::Start(next.waiter, Pass { since: Some(now) }))
     }
 
     /// Removes a request whose caller has disconnected. `None` if it has left the queue already.

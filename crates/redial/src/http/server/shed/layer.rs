@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redial_core::Span;
 use redial_core::admit::Slots;
-use redial_core::{Nanos, nanos};
 use tower_layer::Layer;
 
 use super::error::InvalidShare;
@@ -17,7 +17,7 @@ use crate::http::server::refuse::{EXHAUSTED, Status, UNAVAILABLE};
 /// are booked up to 10 s ahead, which is as long as a standard policy waits; a rejection is a 503.
 ///
 /// A request holds its permit until there is a response. With an
-/// [`IdempotencyLayer`](crate::http::server::IdempotencyLayer) further in, a request with an idempotency key holds none
+/// `IdempotencyLayer` further in, a request with an idempotency key holds none
 /// while its body is arriving. A request without a key does while its handler reads the body.
 ///
 /// All services that one layer and its clones wrap share the limit, so that `Router::layer` limits the server and not
@@ -42,7 +42,7 @@ pub(super) struct Rule {
     pub(super) limit: u32,
     pub(super) queue: usize,
     pub(super) min_share: f64,
-    pub(super) horizon: Nanos,
+    pub(super) horizon: Span,
     pub(super) status: &'static Status,
 }
 
@@ -84,7 +84,7 @@ impl ShedLayer {
     /// retry.
     #[must_use]
     pub fn horizon(self, horizon: Duration) -> Self {
-        Self::with(Rule { horizon: nanos(horizon), ..self.rule })
+        Self::with(Rule { horizon: horizon.into(), ..self.rule })
     }
 
     /// Rejects with 429 instead of 503, for clients that retry only 429.

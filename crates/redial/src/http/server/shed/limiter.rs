@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::{fmt, mem};
 
-use http::{HeaderMap, HeaderValue, Response, header};
-use redial_core::{NEVER, Nanos, Stop};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use redial_core::{Deadline, Span, Stop, Time};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use super::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal, Ticket};
+use super::gate::{Arrival, Booking, Decision, Dequeued, Gate, Pass, Ticket};
 use super::layer::Rule;
 use super::shared_gate::SharedGate;
+use super::shared_permit::Reacquire;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
-use crate::http::server::permit_release::Reacquire;
 use crate::http::server::refuse::{self, Status, TOO_LATE};
 use crate::http::travel::Propagated;
 use crate::http::{names, travel};
@@ -44,15 +44,15 @@ pub(super) enum Notice {
 
 /// Why a request was not started.
 #[derive(Clone, Copy)]
-pub(super) enum Rejection {
-    Shed(Refusal, &'static Status),
+pub(in crate::http::server) enum Rejection {
+    Shed(Booking, &'static Status),
     Late,
 }
 
 /// The result for a request that did not take the fast path, with its deadline.
 pub(super) enum Admission {
-    Entered(Permit, Nanos),
-    Queued(Queued, Nanos),
+    Entered(Permit, Deadline),
+    Queued(Queued, Deadline),
     Rejected(Rejection),
 }
 
@@ -69,13 +69,13 @@ impl Limiter {
     }
 
     #[cold]
-    pub(super) fn arrive(self: &Arc<Self>, headers: &HeaderMap) -> Admission {
+    pub(super) fn arrive<B>(self: &Arc<Self>, request: &Request<B>) -> Admission {
         let now = Tokio::now();
-        let read = Propagated::read(headers, &names::TIMEOUT_MS);
+        let read = Propagated::read(request.headers(), &names::TIMEOUT_MS);
         let retry = read.attempt() > 1;
         // From the request's own headers, or from an outer deadline layer.
-        let own = read.timeout().map_or(NEVER, |left| now.saturating_add(left));
-        let deadline = own.min(Inbound::current().deadline);
+        let own = Deadline::from(read.timeout().map(|left| now + left));
+        let deadline = own.min(Inbound::of(request.extensions()).deadline);
         self.admit(Arrival { retry, deadline }, false, now)
     }
 
@@ -86,7 +86,7 @@ impl Limiter {
         self.admit(Arrival { retry, deadline }, true, Tokio::now())
     }
 
-    fn admit(self: &Arc<Self>, arrival: Arrival, again: bool, now: Nanos) -> Admission {
+    fn admit(self: &Arc<Self>, arrival: Arrival, again: bool, now: Time) -> Admission {
         let deadline = arrival.deadline;
         let mut notice = None;
         let waiter = || {
@@ -102,13 +102,13 @@ impl Limiter {
         match (decision, notice) {
             (Decision::Enter(pass), _) => Admission::Entered(self.permit(pass), deadline),
             (Decision::Wait(ticket, displaced), Some(notice)) => {
-                if let Some((waiter, refusal)) = displaced {
-                    notify(waiter, Notice::Rejected(Rejection::Shed(refusal, self.status)));
+                if let Some((waiter, booking)) = displaced {
+                    notify(waiter, Notice::Rejected(Rejection::Shed(booking, self.status)));
                 }
                 Admission::Queued(Queued { limiter: self.clone(), ticket, notice }, deadline)
             }
-            (Decision::Reject(refusal), _) => {
-                Admission::Rejected(Rejection::Shed(refusal, self.status))
+            (Decision::Reject(booking), _) => {
+                Admission::Rejected(Rejection::Shed(booking, self.status))
             }
             (Decision::Late | Decision::Wait(..), _) => Admission::Rejected(Rejection::Late),
         }
@@ -150,11 +150,14 @@ fn notify(waiter: Sender<Notice>, notice: Notice) {
 }
 
 impl Permit {
+    pub(super) fn limiter(&self) -> &Arc<Limiter> {
+        &self.limiter
+    }
+
     /// Releases the permit of a request that has done no work yet. How long it was held does not count as a measure of
     /// the capacity.
-    pub(super) fn release_unused(mut self) -> Arc<Limiter> {
+    pub(super) fn release_unused(mut self) {
         self.pass = Pass::UNMEASURED;
-        self.limiter.clone()
     }
 }
 
@@ -177,23 +180,24 @@ impl Drop for Queued {
 
 impl Rejection {
     #[cold]
-    pub(super) fn response<B: Default>(self, grpc: bool) -> Response<B> {
-        let (refusal, status) = match self {
-            Self::Shed(refusal, status) => (refusal, status),
+    pub(in crate::http::server) fn response<B: Default>(self, grpc: bool) -> Response<B> {
+        let (booking, status) = match self {
+            Self::Shed(booking, status) => (booking, status),
             Self::Late => return refuse::with(&TOO_LATE, grpc),
         };
         let mut response = refuse::with(status, grpc);
-        let (Refusal::Slot(after) | Refusal::Full(after)) = refusal;
-        let (seconds, millis) = (after.div_ceil(1_000_000_000), after.div_ceil(1_000_000));
+        let (Booking::Slot(after) | Booking::Full(after)) = booking;
+        let seconds = after.round_up(Span::SECOND).as_secs();
+        let millis = after.round_up(Span::MILLISECOND).as_millis();
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         headers.insert(names::RETRY_AFTER_MS, HeaderValue::from(millis));
-        let pushback = match refusal {
-            Refusal::Slot(_) => {
+        let pushback = match booking {
+            Booking::Slot(_) => {
                 headers.insert(names::SLOT, HeaderValue::from(1));
                 HeaderValue::from(millis)
             }
-            Refusal::Full(_) => {
+            Booking::Full(_) => {
                 headers.insert(names::STOP, HeaderValue::from_static(Stop::HintTooLong.name()));
                 HeaderValue::from(-1)
             }

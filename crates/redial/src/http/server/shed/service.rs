@@ -7,6 +7,7 @@ use tower_service::Service;
 
 use super::future::{ShedFuture, Stage};
 use super::limiter::{Admission, Limiter};
+use super::shared_permit::Held;
 use crate::http::travel::is_grpc;
 
 /// A service with a concurrency limit: see [`ShedLayer`](super::ShedLayer).
@@ -53,14 +54,15 @@ where
     }
 
     #[inline]
-    fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
+    fn call(&mut self, mut request: Request<B>) -> ShedFuture<S, B> {
         let permit =
             if mem::take(&mut self.ready) { self.limiter.enter(request.headers()) } else { None };
-        let (response, stage) = match permit {
+        let held = permit.map(|permit| Held::by(permit, &mut request));
+        let (response, stage) = match held {
             Some(_) => (Some(self.inner.call(request)), None),
             None => (None, Some(Box::new(self.wait(request)))),
         };
-        ShedFuture::new(permit, response, stage)
+        ShedFuture::new(held, response, stage)
     }
 }
 
@@ -75,7 +77,7 @@ impl<S: Clone> Shed<S> {
         // holds no reservation.
         let clone = self.inner.clone();
         let reserved = mem::replace(&mut self.inner, clone);
-        match self.limiter.arrive(request.headers()) {
+        match self.limiter.arrive(&request) {
             Admission::Rejected(rejection) => {
                 Stage::Rejected { rejection, grpc: is_grpc(request.headers()) }
             }

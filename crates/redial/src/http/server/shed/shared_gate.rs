@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use redial_core::Nanos;
+use redial_core::Time;
 use redial_core::admit::turnstile::Turnstile;
 
 use super::gate::{Gate, Pass};
@@ -27,7 +27,7 @@ impl<W> SharedGate<W> {
 
     /// See [`Gate::enter`].
     #[inline(always)]
-    pub(super) fn enter(&self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+    pub(super) fn enter(&self, sample: impl FnOnce() -> (Time, bool)) -> Option<Pass> {
         if self.fast_path.enter() {
             return Some(Pass::UNMEASURED);
         }
@@ -36,7 +36,7 @@ impl<W> SharedGate<W> {
 
     #[cold]
     #[inline(never)]
-    fn enter_locked(&self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+    fn enter_locked(&self, sample: impl FnOnce() -> (Time, bool)) -> Option<Pass> {
         self.lock().enter(sample)
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use metrics::{Key, Label, Level, Metadata, Recorder};
 
 use super::Shared;
 use super::records::Shortage;
 use crate::telemetry::{
-    Metric,
+    self, MetricDescription,
     idempotency::{BYTES, BYTES_LIMIT, RECORDS, RECORDS_LIMIT, REFUSALS},
 };
 
@@ -17,7 +17,11 @@ const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("r
 /// This many stores have separate series; later ones are `other`.
 const MOST_NAMES: usize = 256;
 
-static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
+/// By name. The first one makes the numbers known to [`telemetry`].
+static KNOWN: LazyLock<Mutex<BTreeMap<String, Arc<Totals>>>> = LazyLock::new(|| {
+    telemetry::also(publish);
+    Mutex::default()
+});
 
 /// The counters of one name. They outlive the stores: a counter that was reset would hide what happened before.
 #[derive(Debug, Default)]
@@ -48,7 +52,7 @@ impl Totals {
 
     fn count(&self, shortage: Shortage) -> &AtomicU64 {
         match shortage {
-            Shortage::Store => &self.refused_by_store,
+            Shortage::IdempotencyStore => &self.refused_by_store,
             Shortage::Scope => &self.refused_by_scope,
         }
     }
@@ -65,7 +69,7 @@ impl Totals {
         gauge(BYTES, used.iter().map(|used| used.bytes).sum());
         gauge(RECORDS_LIMIT, stores.iter().map(|store| store.limits.records).sum());
         gauge(BYTES_LIMIT, stores.iter().map(|store| store.limits.bytes).sum());
-        for shortage in [Shortage::Store, Shortage::Scope] {
+        for shortage in [Shortage::IdempotencyStore, Shortage::Scope] {
             let key = key(REFUSALS, name, Some(shortage.name()));
             let counter = recorder.register_counter(&key, &METADATA);
             counter.absolute(self.count(shortage).load(Ordering::Relaxed));
@@ -74,14 +78,14 @@ impl Totals {
 }
 
 /// Publishes the metrics of all stores to `recorder`.
-pub(crate) fn publish(recorder: &dyn Recorder) {
+fn publish(recorder: &dyn Recorder) {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, totals) in known {
         totals.publish(recorder, &name);
     }
 }
 
-fn key(metric: Metric, store: &str, reason: Option<&'static str>) -> Key {
+fn key(metric: MetricDescription, store: &str, reason: Option<&'static str>) -> Key {
     let mut labels = vec![Label::new("store", store.to_owned())];
     labels.extend(reason.map(|reason| Label::new("reason", reason)));
     Key::from_parts(metric.name, labels)

@@ -3,7 +3,7 @@
 //! a scope may hold no more than is still free.
 
 #[cfg(feature = "metrics")]
-pub(crate) mod metrics;
+mod metrics;
 mod records;
 #[cfg(feature = "tracing")]
 mod warnings;
@@ -13,11 +13,11 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use redial_core::Nanos;
+use redial_core::Time;
 
 use self::records::{Limits, Record, Records, Shortage};
-use super::error::StoreError;
-use super::store::{Begun, Claim, Store, Terms};
+use super::error::IdempotencyStoreError;
+use super::store::{Begun, IdempotencyStore, KeyClaim, KeyTerms};
 use crate::clock::{Clock, Tokio};
 
 /// Stores keys and responses in this process.
@@ -30,7 +30,7 @@ use crate::clock::{Clock, Tokio};
 /// again. A new key for which there is no room gets a 503 and is not executed; known keys are answered as usual. A
 /// response for which there is no room is not stored, and a repetition gets a 410. The keys of one `ttl` have to fit.
 ///
-/// With the feature `metrics`, [`IDEMPOTENCY_METRICS`](crate::telemetry::IDEMPOTENCY_METRICS) report how full it is and
+/// With the feature `metrics`, `telemetry::IDEMPOTENCY_METRICS` report how full it is and
 /// what was rejected. With the feature `tracing`, it logs a warning (target `redial`) when it is 80% full or a scope has
 /// used 80% of its share, and when it rejects a key: each at most once a minute.
 ///
@@ -124,10 +124,10 @@ impl MemoryStore {
     /// One atomic step.
     fn step<T>(
         &self,
-        claim: &Claim,
-        now: Nanos,
+        claim: &KeyClaim,
+        now: Time,
         step: impl FnOnce(&mut Records, &Limits) -> Result<T, Refused>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, IdempotencyStoreError> {
         let Shared { limits, .. } = &*self.shared;
         let mut records = self.shared.lock();
         records.sweep(now);
@@ -147,12 +147,17 @@ impl MemoryStore {
         #[cfg(not(feature = "tracing"))]
         let _ = (all, held, shortage);
         done.map_err(|refused| match refused {
-            Refused::Lost => StoreError::Lost,
-            Refused::Full(_) => StoreError::Full,
+            Refused::Lost => IdempotencyStoreError::Lost,
+            Refused::Full(_) => IdempotencyStoreError::Full,
         })
     }
 
-    fn begin_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<Begun, StoreError> {
+    fn begin_at(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+        now: Time,
+    ) -> Result<Begun, IdempotencyStoreError> {
         self.step(claim, now, |records, limits| {
             let begun = match records.get(claim, now) {
                 None => Begun::Started,
@@ -165,7 +170,12 @@ impl MemoryStore {
         })
     }
 
-    fn renew_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<(), StoreError> {
+    fn renew_at(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+        now: Time,
+    ) -> Result<(), IdempotencyStoreError> {
         self.step(claim, now, |records, limits| match records.get(claim, now) {
             Some(record) if !record.is_of(claim) => Err(Refused::Lost),
             Some(record) if !record.is_running() => Ok(()),
@@ -178,11 +188,11 @@ impl MemoryStore {
 
     fn finish_at(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-        now: Nanos,
-    ) -> Result<(), StoreError> {
+        terms: &KeyTerms,
+        now: Time,
+    ) -> Result<(), IdempotencyStoreError> {
         self.step(claim, now, |records, limits| {
             if records.get(claim, now).is_some_and(|record| !record.is_of(claim)) {
                 return Err(Refused::Lost);
@@ -192,7 +202,7 @@ impl MemoryStore {
         })
     }
 
-    fn release_at(&self, claim: &Claim, now: Nanos) -> Result<(), StoreError> {
+    fn release_at(&self, claim: &KeyClaim, now: Time) -> Result<(), IdempotencyStoreError> {
         self.step(claim, now, |records, _| {
             let is_ours = |record: &Record| record.is_of(claim) && record.is_running();
             if records.get(claim, now).is_some_and(is_ours) {
@@ -209,33 +219,36 @@ impl Shared {
     }
 }
 
-impl Store for MemoryStore {
+impl IdempotencyStore for MemoryStore {
     fn begin(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<Begun, StoreError>> + Send {
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<Begun, IdempotencyStoreError>> + Send {
         ready(self.begin_at(claim, terms, Tokio::now()))
     }
 
     fn renew(
         &self,
-        claim: &Claim,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         ready(self.renew_at(claim, terms, Tokio::now()))
     }
 
     fn finish(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        terms: &KeyTerms,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         ready(self.finish_at(claim, response, terms, Tokio::now()))
     }
 
-    fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send {
+    fn release(
+        &self,
+        claim: &KeyClaim,
+    ) -> impl Future<Output = Result<(), IdempotencyStoreError>> + Send {
         ready(self.release_at(claim, Tokio::now()))
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
-use redial_core::{Nanos, nanos};
+use redial_core::{Span, Time};
 
-use crate::http::server::idempotency::store::{Begun, Claim, Interrupted, Terms};
+use crate::http::server::idempotency::store::{Begun, Interrupted, KeyClaim, KeyTerms};
 
 /// The memory of a record without its response, including its entries in the maps.
 const BARE_BYTES: usize = 208;
@@ -27,7 +27,7 @@ pub(super) struct Limits {
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shortage {
-    Store,
+    IdempotencyStore,
     /// The share of the store that one scope may hold.
     Scope,
 }
@@ -37,7 +37,7 @@ impl Shortage {
     /// The name in metrics and log lines.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Store => "store",
+            Self::IdempotencyStore => "store",
             Self::Scope => "scope",
         }
     }
@@ -54,7 +54,7 @@ pub(super) struct Used {
 pub(super) struct Records {
     by_key: HashMap<[u8; 32], Record>,
     /// Each record of `by_key` once, ordered by expiry.
-    by_end: BTreeSet<(Nanos, [u8; 32])>,
+    by_end: BTreeSet<(Time, [u8; 32])>,
     /// The sum of the records of each scope that has any.
     by_scope: HashMap<u64, Used>,
     /// The sum of [`Record::weight`].
@@ -67,19 +67,19 @@ pub(super) struct Record {
     owner: u128,
     scope: u64,
     state: State,
-    ends: Nanos,
+    ends: Time,
 }
 
 #[derive(Debug)]
 enum State {
     /// Until the lease expires.
-    Running(Nanos),
+    Running(Time),
     Finished(Bytes),
 }
 
 impl Records {
     /// The record of a claim's key, unless it has expired.
-    pub(super) fn get(&self, claim: &Claim, now: Nanos) -> Option<&Record> {
+    pub(super) fn get(&self, claim: &KeyClaim, now: Time) -> Option<&Record> {
         self.by_key.get(claim.key()).filter(|record| record.ends > now)
     }
 
@@ -105,8 +105,9 @@ impl Records {
     fn has_room(&self, record: &Record, limits: &Limits) -> Result<(), Shortage> {
         let all = self.used().with(record);
         let held = self.scope(record.scope).with(record);
-        let free_records = limits.records.checked_sub(all.records).ok_or(Shortage::Store)?;
-        let free_bytes = limits.bytes.checked_sub(all.bytes).ok_or(Shortage::Store)?;
+        let free_records =
+            limits.records.checked_sub(all.records).ok_or(Shortage::IdempotencyStore)?;
+        let free_bytes = limits.bytes.checked_sub(all.bytes).ok_or(Shortage::IdempotencyStore)?;
         let within_share = held.records <= free_records && held.bytes <= free_bytes;
         if limits.shares && held.records > 1 && !within_share {
             return Err(Shortage::Scope);
@@ -144,7 +145,7 @@ impl Records {
         Some(record)
     }
 
-    pub(super) fn sweep(&mut self, now: Nanos) {
+    pub(super) fn sweep(&mut self, now: Time) {
         for _ in 0..SWEEP {
             match self.by_end.first() {
                 Some(&(ends, key)) if ends <= now => drop(self.remove(&key)),
@@ -161,28 +162,27 @@ impl Used {
 }
 
 /// A part of the hash is enough: scopes that have it in common share one limit.
-pub(super) fn scope(claim: &Claim) -> u64 {
+pub(super) fn scope(claim: &KeyClaim) -> u64 {
     let (first, _) = claim.scope().split_first_chunk().unwrap_or((&[0; 8], &[]));
     u64::from_be_bytes(*first)
 }
 
 impl Record {
-    pub(super) fn running(claim: &Claim, terms: &Terms, now: Nanos) -> Self {
-        let lease = now.saturating_add(nanos(terms.lease));
-        let ends = lease.saturating_add(nanos(terms.ttl));
-        Self::new(claim, State::Running(lease), ends)
+    pub(super) fn running(claim: &KeyClaim, terms: &KeyTerms, now: Time) -> Self {
+        let lease = now + Span::from(terms.lease);
+        Self::new(claim, State::Running(lease), lease + Span::from(terms.ttl))
     }
 
-    pub(super) fn finished(claim: &Claim, response: Bytes, terms: &Terms, now: Nanos) -> Self {
-        Self::new(claim, State::Finished(response), now.saturating_add(nanos(terms.ttl)))
+    pub(super) fn finished(claim: &KeyClaim, response: Bytes, terms: &KeyTerms, now: Time) -> Self {
+        Self::new(claim, State::Finished(response), now + Span::from(terms.ttl))
     }
 
-    fn new(claim: &Claim, state: State, ends: Nanos) -> Self {
+    fn new(claim: &KeyClaim, state: State, ends: Time) -> Self {
         let fingerprint = *claim.fingerprint();
         Self { fingerprint, owner: claim.owner(), scope: scope(claim), state, ends }
     }
 
-    pub(super) fn is_of(&self, claim: &Claim) -> bool {
+    pub(super) fn is_of(&self, claim: &KeyClaim) -> bool {
         self.owner == claim.owner()
     }
 
@@ -191,7 +191,7 @@ impl Record {
     }
 
     /// What a claim finds when this record exists.
-    pub(super) fn begin(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Begun {
+    pub(super) fn begin(&self, claim: &KeyClaim, terms: &KeyTerms, now: Time) -> Begun {
         match &self.state {
             _ if self.fingerprint != *claim.fingerprint() => Begun::Mismatch,
             State::Finished(response) => Begun::Finished(response.clone()),

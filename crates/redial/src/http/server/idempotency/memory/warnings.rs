@@ -2,16 +2,15 @@
 //! log line for each request would be too many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use redial_core::{Nanos, nanos};
+use redial_core::{Span, Time};
 
 use super::records::{Limits, Shortage, Used};
 
 /// At most one line of each kind is logged in this time.
-const INTERVAL: Duration = Duration::from_secs(60);
+const INTERVAL: Span = Span::from_secs(60);
 
-/// When a line of each kind may be logged next.
+/// When a line of each kind may be logged next, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     filling: AtomicU64,
@@ -31,7 +30,7 @@ pub(super) struct Usage<'a> {
 }
 
 impl Warnings {
-    pub(super) fn check(&self, usage: &Usage<'_>, now: Nanos) {
+    pub(super) fn check(&self, usage: &Usage<'_>, now: Time) {
         let Usage { name, limits, all, held, shortage } = usage;
         let of = |used: &Used| (used.records, used.bytes);
         let ((records, bytes), (scope_records, scope_bytes)) = (of(all), of(held));
@@ -66,7 +65,7 @@ impl Usage<'_> {
         let Self { limits, all, held, .. } = self;
         let is_nearly = |used: usize, of: usize| used as f64 >= of as f64 * 0.8;
         if is_nearly(all.records, limits.records) || is_nearly(all.bytes, limits.bytes) {
-            return Some(Shortage::Store);
+            return Some(Shortage::IdempotencyStore);
         }
         let free = Used {
             records: limits.records.saturating_sub(all.records),
@@ -79,8 +78,7 @@ impl Usage<'_> {
 }
 
 /// Whether a line may be logged now. True for one of several threads.
-fn is_due(next: &AtomicU64, now: Nanos) -> bool {
-    let later = now.saturating_add(nanos(INTERVAL));
-    let due = |next: u64| (next <= now).then_some(later);
+fn is_due(next: &AtomicU64, now: Time) -> bool {
+    let due = |next| (next <= now.as_nanos()).then_some((now + INTERVAL).as_nanos());
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
 }

@@ -13,8 +13,8 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::error::StoreError;
-use super::store::{Begun, Claim, Interrupted, Store, Terms};
+use super::error::IdempotencyStoreError;
+use super::store::{Begun, IdempotencyStore, Interrupted, KeyClaim, KeyTerms};
 use crate::link::{Address, Link, Open, Trust};
 
 /// 100 years, which Redis can add to its clock without an overflow.
@@ -47,7 +47,7 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/database]`.
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: &str) -> Result<Self, IdempotencyStoreError> {
         let store = Self::open(url)?;
         match timeout(store.timeout, store.link.get(store.timeout)).await {
             Ok(Ok(_)) => Ok(store),
@@ -62,7 +62,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// The URL is not valid.
-    pub fn open(url: &str) -> Result<Self, StoreError> {
+    pub fn open(url: &str) -> Result<Self, IdempotencyStoreError> {
         let info = url.into_connection_info().map_err(unavailable)?;
         let address = Address::new(info, Trust::System);
         Ok(Self {
@@ -101,7 +101,7 @@ impl RedisStore {
     async fn run<'a, T: FromRedisValue>(
         &self,
         call: impl Fn() -> ScriptInvocation<'a>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, IdempotencyStoreError> {
         let mut used = None;
         let answer = timeout(self.timeout, async {
             match self.run_once(&call, &mut used).await {
@@ -141,7 +141,7 @@ impl RedisStore {
         open.server_ms().saturating_add(millis(self.timeout).saturating_mul(2))
     }
 
-    fn call<'a>(&self, script: &'a Script, claim: &Claim) -> ScriptInvocation<'a> {
+    fn call<'a>(&self, script: &'a Script, claim: &KeyClaim) -> ScriptInvocation<'a> {
         let mut key = self.prefix.clone();
         key.extend(claim.key().iter().map(|byte| format!("{byte:02x}")));
         script.key(key)
@@ -151,13 +151,17 @@ impl RedisStore {
     async fn run_ours<'a>(
         &self,
         call: impl Fn() -> ScriptInvocation<'a>,
-    ) -> Result<(), StoreError> {
-        if self.run::<bool>(call).await? { Ok(()) } else { Err(StoreError::Lost) }
+    ) -> Result<(), IdempotencyStoreError> {
+        if self.run::<bool>(call).await? { Ok(()) } else { Err(IdempotencyStoreError::Lost) }
     }
 }
 
-impl Store for RedisStore {
-    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+impl IdempotencyStore for RedisStore {
+    async fn begin(
+        &self,
+        claim: &KeyClaim,
+        terms: &KeyTerms,
+    ) -> Result<Begun, IdempotencyStoreError> {
         let executes = terms.on_interrupted == Interrupted::Execute;
         let call = || {
             let mut call = self.call(&self.begin, claim);
@@ -177,7 +181,7 @@ impl Store for RedisStore {
         }
     }
 
-    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+    async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         let call = || {
             let mut call = self.call(&self.renew, claim);
             call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
@@ -189,12 +193,12 @@ impl Store for RedisStore {
 
     async fn finish(
         &self,
-        claim: &Claim,
+        claim: &KeyClaim,
         response: Bytes,
-        terms: &Terms,
-    ) -> Result<(), StoreError> {
+        terms: &KeyTerms,
+    ) -> Result<(), IdempotencyStoreError> {
         if response.len().saturating_add(BESIDE_RECORD) > self.link.limit().get() {
-            return Err(StoreError::Full);
+            return Err(IdempotencyStoreError::Full);
         }
         let call = || {
             let mut call = self.call(&self.finish, claim);
@@ -205,7 +209,7 @@ impl Store for RedisStore {
         self.run_ours(call).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+    async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         // Twice as long as a `begin` is valid: it may have been sent over an earlier connection.
         let begin_valid = millis(self.timeout).saturating_mul(4).max(1);
         let call = || {
@@ -228,7 +232,7 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-fn owner(claim: &Claim) -> [u8; 16] {
+fn owner(claim: &KeyClaim) -> [u8; 16] {
     claim.owner().to_be_bytes()
 }
 
@@ -249,6 +253,8 @@ fn is_late(error: &RedisError) -> bool {
     error.code() == Some("LATE")
 }
 
-fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
-    StoreError::Unavailable(cause.into())
+fn unavailable(
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> IdempotencyStoreError {
+    IdempotencyStoreError::Unavailable(cause.into())
 }
