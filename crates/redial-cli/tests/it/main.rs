@@ -18,6 +18,8 @@ mod ops;
 mod pasted;
 mod peers;
 mod playground;
+#[path = "../../../redial/tests/it/ports.rs"]
+mod ports;
 mod proxy;
 mod queue;
 mod queue_faults;

@@ -188,7 +188,7 @@ fn every_command_block_runs_or_is_listed() {
 fn a_python_program_survives_a_server_that_fails_every_second_request() {
     let page = fs::read_to_string(root().join("docs/sidecar.md")).unwrap();
     let pasted = blocks(&page, "sh").find(|block| block.starts_with("cat > server.py")).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = crate::ports::free_address().port();
     let pasted = pasted
         .replace("redial proxy", &format!("{} proxy", env!("CARGO_BIN_EXE_redial")))
         .replace("8900", &port.to_string())

@@ -1,7 +1,7 @@
 //! A private Redis, which a test can kill and start again on the same port.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Redis {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::ports::free_address().port();
         let redis = Self { port, child: spawn(port, options) };
         redis.wait();
         redis

@@ -247,7 +247,7 @@ fn a_file_has_its_own_upstreams_and_no_demo() {
     let (data, file) = (scratch.path("data"), scratch.path("proxy.toml"));
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = upstream.local_addr().unwrap();
-    let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = crate::ports::free_address();
     let text = format!(
         "[proxy]\nlog = \"none\"\n[upstream.api]\nlisten = \"{listen}\"\nto = \"http://{to}\"\n"
     );

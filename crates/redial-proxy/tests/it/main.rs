@@ -17,6 +17,8 @@ mod layers;
 mod lifecycle;
 mod limits;
 mod park;
+#[path = "../../../redial/tests/it/ports.rs"]
+mod ports;
 mod process;
 mod programs;
 mod reread;

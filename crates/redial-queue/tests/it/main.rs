@@ -7,6 +7,8 @@ mod delegate;
 mod delivery;
 mod draining;
 mod metrics;
+#[path = "../../../redial/tests/it/ports.rs"]
+mod ports;
 mod postgres;
 mod queue_model;
 mod reconciler;

@@ -18,6 +18,7 @@ mod http;
 mod idempotency;
 mod options;
 mod park;
+mod ports;
 mod run;
 mod shed;
 mod slots;

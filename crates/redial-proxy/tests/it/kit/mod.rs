@@ -3,7 +3,6 @@
 mod upstream;
 mod wire;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, process};
@@ -73,9 +72,8 @@ pub(crate) fn port(proxy: &Proxy, upstream: &str) -> u16 {
     }
 }
 
-/// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    crate::ports::free_address().port()
 }
 
 /// A directory of this test, removed when dropped.

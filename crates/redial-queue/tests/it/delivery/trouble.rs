@@ -50,7 +50,7 @@ async fn a_connection_that_breaks_may_have_delivered() {
 
 #[tokio::test]
 async fn a_refused_connection_is_a_failed_connection() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let (failure, cause) = failed(deliver(&deliverer(), post(&format!("http://{free}/"))).await);
     assert_eq!((failure.class, failure.reach), (Class::Connect, Reach::NotSent));
     assert!(cause.to_lowercase().contains("refused"), "{cause}");

@@ -40,7 +40,7 @@ async fn a_server_without_tls_is_reported() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_unavailable() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let error = refused(&format!("postgres://me:geheim@{free}/x")).await;
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(error.to_string().contains(&format!("me@127.0.0.1:{}/x", free.port())), "{error}");

@@ -1,6 +1,6 @@
 //! A private Redis for one test, and a fleet whose events are recorded.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -92,7 +92,7 @@ impl Drop for Redis {
 }
 
 pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    crate::ports::free_address().port()
 }
 
 fn spawn(port: u16, args: &[String], folder: &PathBuf) -> Child {

@@ -117,18 +117,20 @@ async fn the_breaker_of_an_endpoint_learns_from_statuses_errors_and_timeouts() {
     let busy = "HTTP/1.1 429 Slow down\r\ncontent-length: 0\r\n\r\n";
     let lost = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
     let (open, closed) = (BreakerState::Open, BreakerState::Closed);
-    for (act, expected) in [
-        (OK, closed),
-        (Act::Say(lost), closed),
-        (Act::Say(busy), closed),
-        (BUSY, open),
-        (Act::ResetAfterReading, open),
-        (Act::Silence, open),
+    // Long enough for an answer on a busy machine.
+    let answered = ms(20_000);
+    for (act, timeout, expected) in [
+        (OK, answered, closed),
+        (Act::Say(lost), answered, closed),
+        (Act::Say(busy), answered, closed),
+        (BUSY, answered, open),
+        (Act::ResetAfterReading, answered, open),
+        (Act::Silence, ms(200), open),
     ] {
         for observed in [false, true] {
             let server = FaultServer::start(&[act]).await;
             let endpoint = EndpointLayer::new(sensitive(|p| p));
-            let outer = Retry::new(quick(|p| p.attempts(1).attempt_timeout(ms(200))));
+            let outer = Retry::new(quick(|p| p.attempts(1).attempt_timeout(timeout)));
             let outer = if observed { outer.observe(Log::default()) } else { outer };
             let balance = Balance::new(&[(&endpoint, &server)]);
             let _ = RetryLayer::new(outer).layer(balance).oneshot(post()).await;

@@ -266,7 +266,7 @@ async fn a_response_that_breaks_before_its_first_message_is_repeated_when_that_i
 
 #[tokio::test]
 async fn a_channel_without_a_server_is_unavailable_and_its_calls_are_repeated() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let channel = Endpoint::from_shared(format!("http://{free}")).unwrap().connect_lazy();
     let mut client = HealthClient::new(RetryChannel::new(channel, &layer(|p| p)));
     let status = client.check(asking("")).await.unwrap_err();

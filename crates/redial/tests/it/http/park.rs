@@ -83,7 +83,7 @@ async fn a_request_that_the_stall_rule_holds_blocks_no_other_and_is_sent_after_a
 /// Nothing listens: the gateway says that there was no connection, not that a response took too long.
 #[tokio::test]
 async fn a_parked_request_without_a_connection_is_not_a_timeout() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let policy = policy(|p| p.budget(dry()).deadline(ms(500)));
     let reqwest = client_builder(&policy).build().unwrap();
     let request = reqwest.get(format!("http://{free}/"));

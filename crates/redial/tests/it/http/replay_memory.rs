@@ -36,7 +36,7 @@ fn answer(status: u16) -> Response<Empty<Bytes>> {
 /// Real sockets: nothing listens where the first attempt goes.
 #[tokio::test]
 async fn a_post_above_the_buffer_is_sent_again_after_a_refused_connection() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let hyper = Client::builder(TokioExecutor::new()).build_http::<Replay<Full<Bytes>>>();
     let body = "x".repeat(200_000);
     for room in [1 << 20, 0] {

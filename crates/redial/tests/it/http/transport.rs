@@ -1,6 +1,5 @@
 //! The layer over a real client of hyper's, against servers that misbehave.
 
-use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -90,7 +89,7 @@ async fn a_post_that_may_have_arrived_is_sent_once() {
 
 #[tokio::test]
 async fn a_post_that_found_no_connection_is_repeated() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::ports::free_address();
     let error = send(quick(|p| p), "POST", format!("http://{free}/pay")).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (3, Stop::Attempts));
     let failure = error.failure().unwrap();
@@ -121,7 +120,8 @@ async fn a_connection_that_takes_too_long_was_not_sent() {
 #[tokio::test]
 async fn a_server_that_never_answers_is_given_up() {
     let server = FaultServer::start(&[Act::Silence, OK]).await;
-    let policy = quick(|p| p.attempt_timeout(ms(100)));
+    // Long enough for the answer to the second attempt on a busy machine.
+    let policy = quick(|p| p.attempt_timeout(ms(2_000)));
     let sent = send(policy.clone(), "GET", server.url("/")).await;
     assert_eq!(made(&sent), 2);
 

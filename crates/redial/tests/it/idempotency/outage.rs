@@ -1,6 +1,5 @@
 //! A Redis that stops, hangs and restarts.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ struct Redis {
 
 impl Redis {
     fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::ports::free_address().port();
         Self { port, child: Self::spawn(port) }
     }
 
@@ -148,7 +147,7 @@ async fn the_caller_gets_its_response_when_redis_stops_during_the_execution() {
 
 #[tokio::test]
 async fn an_unreachable_redis_is_an_error_with_its_cause() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = crate::ports::free_address().port();
     let error =
         RedisStore::connect(&format!("redis://:secret@127.0.0.1:{port}")).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
