@@ -42,4 +42,4 @@ mod watch;
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{PoolStats, Reconciled, Reconciler};
 pub use stats::WorkStats;
-pub use watch::{Trend, Watch, WorkEvent};
+pub use watch::{Trend, Watcher, WorkEvent};

@@ -7,7 +7,7 @@ use super::read::Selection;
 use super::step::Step;
 use super::store_time::span;
 use crate::durable::text::write_headers;
-use crate::durable::{Edit, Filter, JobId, Redrive, Settings};
+use crate::durable::{Edit, Filter, JobId, QueueSettings, Redrive};
 
 /// A job that is not running.
 struct Idle {
@@ -110,7 +110,7 @@ impl Step<'_> {
         Ok(redriven)
     }
 
-    pub(super) fn set(&mut self, queue: &str, settings: &Settings) -> Result<(), Fault> {
+    pub(super) fn set(&mut self, queue: &str, settings: &QueueSettings) -> Result<(), Fault> {
         let id = self.queue(queue)?.id;
         let sql = "UPDATE redial_queue SET paused = ?2, rate_count = ?3, rate_per = ?4, rate_burst = ?5, \
                    per_key = ?6, most_dead = ?7 WHERE id = ?1";

@@ -10,7 +10,7 @@ use super::group::LAST_OUTCOME;
 use super::row::{self, COLUMNS, TABLES};
 use super::step::find_queue;
 use super::store_time::{between, span};
-use crate::durable::{Counts, Filter, Job, JobId, Settings, State};
+use crate::durable::{Counts, Filter, Job, JobId, QueueSettings, State};
 
 pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE job.id = ?1");
@@ -31,7 +31,7 @@ pub(super) fn queues(conn: &Connection) -> Result<Vec<String>, Fault> {
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault> {
+pub(super) fn settings(conn: &Connection, queue: &str) -> Result<QueueSettings, Fault> {
     Ok(find_queue(conn, queue)?.map(|queue| queue.settings).unwrap_or_default())
 }
 

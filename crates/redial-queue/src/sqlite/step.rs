@@ -6,7 +6,7 @@ use redial_core::{Rate, Span};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
-use crate::durable::Settings;
+use crate::durable::QueueSettings;
 use crate::durable::job::check_queue;
 
 /// One request in a transaction.
@@ -37,7 +37,7 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) id: i64,
-    pub(super) settings: Settings,
+    pub(super) settings: QueueSettings,
     /// When the token bucket of its rate is full again, in nanoseconds.
     pub(super) full_at: i64,
 }
@@ -72,7 +72,7 @@ impl<'a> Step<'a> {
         let mut insert = self.conn.prepare_cached("INSERT INTO redial_queue (name) VALUES (?1)")?;
         insert.execute([name])?;
         let id = self.conn.last_insert_rowid();
-        Ok(Queue { id, settings: Settings::default(), full_at: 0 })
+        Ok(Queue { id, settings: QueueSettings::default(), full_at: 0 })
     }
 
     /// How many jobs of a key may be waiting or running.
@@ -126,7 +126,7 @@ pub(super) fn find_queue(conn: &Connection, name: &str) -> rusqlite::Result<Opti
             }
             _ => None,
         };
-        let settings = Settings {
+        let settings = QueueSettings {
             paused: row.get(1)?,
             rate,
             per_key: NonZeroU32::new(row.get(6)?),

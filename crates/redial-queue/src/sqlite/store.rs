@@ -9,8 +9,8 @@ use super::task::task;
 use super::writer::Message;
 use crate::durable::text::time;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
-    Reply, Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob,
+    QueueSettings, Redrive, Reply, Settled, Settlement, Store, StoreError,
 };
 
 impl SqliteStore {
@@ -117,12 +117,12 @@ impl Store for SqliteStore {
         self.read(|step| read::queues(step.conn))
     }
 
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings> {
         let queue = queue.to_owned();
         self.read(move |step| read::settings(step.conn, &queue))
     }
 
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()> {
         let (queue, settings) = (queue.to_owned(), settings.clone());
         self.write(move |step| step.set(&queue, &settings))
     }
