@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use redial_queue::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
-    Reply, Settings, Settled, Settlement, Store,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob,
+    QueueSettings, Redrive, Reply, Settled, Settlement, Store,
 };
 
 pub(super) struct Timed<S> {
@@ -88,11 +88,11 @@ impl<S: Store> Store for Timed<S> {
         self.store.queues()
     }
 
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings> {
         self.store.settings(queue)
     }
 
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()> {
         self.store.set(queue, settings)
     }
 

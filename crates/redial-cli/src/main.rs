@@ -1,29 +1,32 @@
 //! The command `redial`.
 
+// The subcommands:
 mod check;
-mod clock;
 mod convert;
 mod demo;
 mod doctor;
-mod duration;
 mod explain;
-mod failed;
-mod log;
-mod policy;
 mod presets;
-mod problem;
-mod process;
-mod progress;
 mod proxy;
 mod queue;
 mod run;
 mod schema;
 mod shell;
 mod sim;
+mod up;
+
+// What they share:
+mod clock;
+mod duration;
+mod failed;
+mod log;
+mod policy;
+mod problem;
+mod process;
+mod progress;
 mod stderr;
 mod terminal;
 mod text;
-mod up;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -30,22 +30,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod backend;
-mod caller;
+// A scenario, and what runs it:
+mod setting;
+
+mod live;
+
+mod loopback;
+
+mod endless;
+
+// Its callers:
 mod callers;
+
+mod caller;
+
+mod pool;
+
+// Its server:
+mod serving;
+
+mod server;
+
+mod fault;
+
+mod backend;
+
+// What is recorded:
+mod record;
+
+mod figures;
+
+// What all of them need:
 mod clock;
 mod cpu;
-mod endless;
-mod fault;
-mod figures;
 mod lag;
-mod live;
-mod loopback;
-mod pool;
-mod record;
-mod server;
-mod serving;
-mod setting;
 mod shared;
 
 /// The scenario of `redial demo` and `redial up`: a blip after which a naive loop does not recover.

@@ -2,7 +2,9 @@ use std::{error, fmt, io};
 
 use redial_core::{Span, TimeLimit};
 use redial_sim::Scenario;
-use redial_sim::scenario::{Answer, Arrivals, Chain, Discipline, HintGiven, Keys, Service, Work};
+use redial_sim::scenario::{
+    Arrivals, Chain, Discipline, FailureMode, HintGiven, Keys, Service, WorkSafety,
+};
 
 const MOST_CALLERS: u32 = 100_000;
 const MAX_DURATION: Span = Span::from_secs(3_600);
@@ -106,7 +108,7 @@ fn clients(scenario: &Scenario) -> [Part; 11] {
         (is_unsupported, "clients.arrivals", "constant, poisson or closed"),
         (many, "clients.arrivals.closed.callers", "at most 100,000"),
         (clients.keys != Keys::Own, "clients.keys", "leave it out: every call has its own key"),
-        (clients.work != Work::Idempotent, "clients.work", "idempotent"),
+        (clients.work != WorkSafety::Idempotent, "clients.work", "idempotent"),
         (clients.keyed, "clients.keyed", ABSENT),
         (!clients.others.is_empty(), "clients.others", ABSENT),
         (clients.lifetime.is_some(), "clients.lifetime", ABSENT),
@@ -117,7 +119,7 @@ fn clients(scenario: &Scenario) -> [Part; 11] {
 }
 
 fn service(backend: &Service) -> [Part; 17] {
-    let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
+    let is_full = backend.servers.is_some() && backend.when_full != FailureMode::UNAVAILABLE;
     let grows = !backend.service.per_request.is_zero();
     [
         (backend.backlog > 0, "backend.backlog", "0"),
@@ -148,8 +150,8 @@ fn faults(scenario: &Scenario) -> [Part; 7] {
     let mut outages = scenario.outage.iter();
     let mut brownouts = scenario.brownout.iter();
     [
-        (outages.any(|it| it.answer != Answer::UNAVAILABLE), "outage.answer", "503"),
-        (brownouts.any(|it| it.answer != Answer::UNAVAILABLE), "brownout.answer", "503"),
+        (outages.any(|it| it.answer != FailureMode::UNAVAILABLE), "outage.answer", "503"),
+        (brownouts.any(|it| it.answer != FailureMode::UNAVAILABLE), "brownout.answer", "503"),
         (scenario.outage.iter().any(|it| it.cost > 0.0), "outage.cost", "0"),
         (scenario.brownout.iter().any(|it| it.cost > 0.0), "brownout.cost", "0"),
         (!scenario.spike.is_empty(), "spike", ABSENT),

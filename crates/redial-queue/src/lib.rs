@@ -14,13 +14,12 @@ mod recipes {}
 mod webhooks {}
 
 // Keys in memory:
-mod reconcile;
-
 mod memory;
 
+mod reconcile;
+
 // Jobs that outlive the process:
-#[cfg(feature = "delivery")]
-pub mod delivery;
+pub mod durable;
 
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -28,7 +27,8 @@ pub mod sqlite;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 
-pub mod durable;
+#[cfg(feature = "delivery")]
+pub mod delivery;
 
 // What both have:
 mod clock;
@@ -42,4 +42,4 @@ mod watch;
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{PoolStats, Reconciled, Reconciler};
 pub use stats::WorkStats;
-pub use watch::{Trend, Watch, WorkEvent};
+pub use watch::{Trend, Watcher, WorkEvent};

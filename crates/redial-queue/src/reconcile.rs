@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::memory::{Depth, Work, WorkQueue};
 use crate::observer::KeyedObserver;
 use crate::stats::{Tally, WorkStats};
-use crate::watch::{Trend, Watch, WorkEvent};
+use crate::watch::{Trend, Watcher, WorkEvent};
 
 /// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Reconciler<K: Hash + Eq + Clone> {
     guards: Guards,
     workers: usize,
     bucket: Option<RateLimit>,
-    watch: Option<Arc<dyn Watch<K>>>,
+    watch: Option<Arc<dyn Watcher<K>>>,
     observer: Option<Arc<dyn Observer>>,
     /// Calls that wait for their retry: keys of the queue, so at most as many.
     calls: Mutex<HashMap<K, Call>>,
@@ -121,7 +121,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     }
 
     /// Notifies `watch` of what becomes of keys.
-    pub fn watch(self, watch: impl Watch<K> + 'static) -> Self {
+    pub fn watch(self, watch: impl Watcher<K> + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
     }
 

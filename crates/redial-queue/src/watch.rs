@@ -102,12 +102,12 @@ impl Trend {
 }
 
 /// Receives events about items. It runs in the worker: be quick, and never block.
-pub trait Watch<T>: Send + Sync {
+pub trait Watcher<T>: Send + Sync {
     /// Something became of an item, or of the store.
     fn event(&self, event: &WorkEvent<'_, T>);
 }
 
-impl<T, F: Fn(&WorkEvent<'_, T>) + Send + Sync> Watch<T> for F {
+impl<T, F: Fn(&WorkEvent<'_, T>) + Send + Sync> Watcher<T> for F {
     fn event(&self, event: &WorkEvent<'_, T>) {
         self(event);
     }

@@ -65,7 +65,7 @@ pub struct Contention {
 
 /// The figures of all runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub struct ContentionSummary {
     /// Writes in a run, refused or not.
     pub writes: Spread,
     /// Until the last client knows that its write succeeded.
@@ -80,7 +80,7 @@ impl Contention {
     /// # Errors
     ///
     /// The backoff is out of its range.
-    pub fn run(&self, threads: usize) -> Result<Summary, Invalid> {
+    pub fn run(&self, threads: usize) -> Result<ContentionSummary, Invalid> {
         let policy = &self.policy()?;
         let mut runs = vec![Run::default(); self.runs.max(1) as usize];
         let share = runs.len().div_ceil(threads.max(1));
@@ -93,7 +93,7 @@ impl Contention {
                 });
             }
         });
-        Ok(Summary {
+        Ok(ContentionSummary {
             writes: Spread::of(runs.iter().map(|run| run.writes as f64)),
             completion_ms: Spread::of(
                 runs.iter().map(|run| run.ended.since_zero().as_millis_f64()),

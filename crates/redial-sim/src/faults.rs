@@ -4,7 +4,7 @@
 //! `redial-live` for the requests of a real server. The formulas are here and nowhere else.
 
 use crate::scenario::{
-    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Period, Slowdown, nearest,
+    BACKEND, CapacityLoss, ColdCache, FailureMode, Outage, Pause, Period, Slowdown, nearest,
 };
 use crate::{Scenario, Stream};
 use redial_core::{Deadline, Span, Time};
@@ -13,7 +13,7 @@ use redial_core::{Deadline, Span, Time};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Failing {
     /// The answer.
-    pub answer: Answer,
+    pub answer: FailureMode,
     /// The work that precedes it, as a share of a service time; none if zero.
     pub cost: f32,
 }

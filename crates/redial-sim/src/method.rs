@@ -2,7 +2,7 @@
 
 use redial_core::Span;
 
-use crate::cohort::Refused;
+use crate::cohort::NotCountable;
 use crate::measure::{Engine, Run};
 use crate::number::count;
 use crate::scale_model::{self, ScaleModel, scale_of};
@@ -147,7 +147,7 @@ enum Model<'a> {
 }
 
 /// Notes that say why it is not done by cohorts.
-fn reasons(why: Option<Refused>) -> Vec<String> {
+fn reasons(why: Option<NotCountable>) -> Vec<String> {
     why.iter().map(ToString::to_string).collect()
 }
 
@@ -182,7 +182,7 @@ impl<'a> Model<'a> {
         scenario: &Scenario,
         subject: &Subject,
         k: u32,
-        why: Option<Refused>,
+        why: Option<NotCountable>,
     ) -> Result<(Self, Vec<String>), String> {
         let mut notes = reasons(why);
         if k == 1 {

@@ -4,25 +4,40 @@
 //! The server decides and simulates; the page (`app/`, built into `dist/`) only shows. Each part has its own routes under
 //! `/api`: `playground`, `exercise`, `policies`, `queue` and `live`.
 
+// In the order in which a request meets them:
+mod server;
+
+mod connection;
+
+mod security;
+
+mod hosts;
+mod token;
+
+mod assets;
+
+// The parts of the page:
+mod hello;
+
+mod live;
+
+mod demo;
+
+mod playground;
+
+mod exercise;
+
+mod policies;
+
+mod queue;
+
+// What they share:
 mod about;
 mod app;
-mod assets;
 mod body;
 mod clock;
-mod connection;
-mod demo;
 mod error;
-mod exercise;
-mod hello;
-mod hosts;
-mod live;
-mod playground;
-mod policies;
-mod queue;
 mod review;
-mod security;
-mod server;
-mod token;
 #[cfg(feature = "typescript")]
 mod typescript;
 

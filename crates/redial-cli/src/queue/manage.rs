@@ -60,7 +60,7 @@ Examples:
   # drop the oldest dead letters beyond this number
   redial queue set --queue mail --most-dead 10000
   # process jobs with the same key in any order
-  redial queue set --queue mail --per-key 0")]
+  redial queue set --queue mail --per-key none")]
 #[command(override_usage = "redial queue set [OPTIONS] <SETTING>...")]
 #[group(id = "setting", required = true, multiple = true)]
 pub(crate) struct Set {
@@ -72,9 +72,9 @@ pub(crate) struct Set {
     /// The most jobs at once after a pause [default: one second's worth of the rate]
     #[arg(long, value_name = "N", requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
     burst: Option<u32>,
-    /// The most jobs of a key that run or wait for a retry concurrently; 1 keeps them in order, 0 is no limit
-    #[arg(long, value_name = "N", group = "setting")]
-    per_key: Option<u32>,
+    /// The most jobs of a key that run or wait for a retry concurrently, or none for no limit; 1 keeps them in order
+    #[arg(long, value_name = "N|none", value_parser = per_key, group = "setting")]
+    per_key: Option<Choice<NonZeroU32>>,
     /// The most dead letters, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = choice::<u64>, group = "setting")]
     most_dead: Option<Choice<u64>>,
@@ -109,11 +109,20 @@ impl Settable for u64 {
     const FORM: &'static str = "not a number or none";
 }
 
+impl Settable for NonZeroU32 {
+    const FORM: &'static str = "not a number or none";
+}
+
 pub(crate) fn choice<T: Settable>(text: &str) -> Result<Choice<T>, String> {
     match text {
         "none" => Ok(Choice::None),
         _ => text.parse().map(Choice::Some).map_err(|_| T::FORM.to_owned()),
     }
+}
+
+/// Also 0, as no limit is written in JSON.
+fn per_key(text: &str) -> Result<Choice<NonZeroU32>, String> {
+    choice(if text == "0" { "none" } else { text })
 }
 
 pub(super) async fn set(args: &Set) -> Result<(), Failed> {
@@ -122,7 +131,7 @@ pub(super) async fn set(args: &Set) -> Result<(), Failed> {
     let change = queue.change(|settings| {
         settings.rate = rate.unwrap_or(settings.rate);
         if let Some(most) = args.per_key {
-            settings.per_key = NonZeroU32::new(most);
+            settings.per_key = most.into_option();
         }
         if let Some(most) = args.most_dead {
             settings.most_dead = most.into_option();

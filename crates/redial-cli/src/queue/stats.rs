@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use redial_queue::durable::{Counts, Settings};
+use redial_queue::durable::{Counts, QueueSettings};
 use serde_json::{Value, json};
 
 use super::clock::Offset;
@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     Ok(())
 }
 
-fn object(name: &str, counts: &Counts, settings: &Settings) -> Value {
+fn object(name: &str, counts: &Counts, settings: &QueueSettings) -> Value {
     json!({
         "queue": name,
         "paused": settings.paused,
@@ -80,7 +80,7 @@ fn object(name: &str, counts: &Counts, settings: &Settings) -> Value {
 fn show(
     name: &str,
     counts: &Counts,
-    settings: &Settings,
+    settings: &QueueSettings,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
     let mut set = Vec::new();
@@ -90,7 +90,7 @@ fn show(
     if let Some(rule) = settings.rate {
         set.push(format!("{} with a burst of {}", rule.rate, rule.burst));
     }
-    if settings.per_key != Settings::default().per_key {
+    if settings.per_key != QueueSettings::default().per_key {
         let many = settings.per_key.map_or("any number".to_owned(), |most| most.to_string());
         set.push(format!("{many} of a key concurrently"));
     }

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use redial_core::schedule::Backoff;
-use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
+use redial_sim::contention::{BACKOFFS, Contention, ContentionSummary, Spread, backoff};
 use redial_sim::simulate::Choice;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const MOST_CLIENTS: u32 = 10_000;
 struct Case<'a> {
     policy: &'a str,
     clients: u32,
-    summary: Summary,
+    summary: ContentionSummary,
 }
 
 pub(super) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failed> {

@@ -2,7 +2,7 @@
 
 use redial_policy::nearest;
 use redial_sim::measure::Engine;
-use redial_sim::report::Question;
+use redial_sim::report::SimulationSetup;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
 use redial_sim::simulate::{Choice, Method, Settings};
 use redial_sim::{Scenario, Subject};
@@ -101,8 +101,8 @@ impl<'a> Request<'a> {
         settings: &Settings,
         engine: Option<Engine>,
         command: &'b str,
-    ) -> Question<'b> {
-        Question {
+    ) -> SimulationSetup<'b> {
+        SimulationSetup {
             name: self.name,
             text: &self.text,
             sets: &self.sets,

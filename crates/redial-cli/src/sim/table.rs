@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use redial_sim::report::Table;
+use redial_sim::report::TextTable;
 
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
@@ -28,7 +28,7 @@ const LESS_IMPORTANT: [&str; 14] = [
 /// The most characters of a name that are shown: the end of a path distinguishes it.
 const LONGEST_NAME: usize = 20;
 
-pub(super) fn table(table: &Table, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn table(table: &TextTable, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
     let heads = |line: usize| table.columns.iter().map(move |column| column.name[line].to_owned());
     let rows = table.rows.iter().map(|row| row.iter().map(|cell| sanitise(cell)).collect());
     let mut lines: Vec<Vec<String>> =

@@ -33,7 +33,7 @@ const YOUNGEST: Span = Span::from_millis(100);
 /// How long a place is assumed to be held until that has been measured.
 const ASSUMED: Span = Span::from_millis(100);
 /// The shortest time that a place counts as held, so that a clock that does not advance causes no division by zero.
-const SHORTEST: Span = Span::from_micros(1);
+const SHORTEST_HOLD: Span = Span::from_micros(1);
 /// The upper limit of the horizon: later callers are booked behind the last slot, even after load has fallen.
 const LONGEST_HORIZON: Span = Span::from_secs(3_600);
 /// The number of requests per place that the mean covers.
@@ -151,7 +151,7 @@ impl Mean {
             self.most_value = if self.is_warm() { self.value * E } else { f64::INFINITY };
         }
         self.count = self.most.min(self.count + 1);
-        let sample = (now - since).max(SHORTEST).as_nanos_f64();
+        let sample = (now - since).max(SHORTEST_HOLD).as_nanos_f64();
         let step = (sample - self.value) / f64::from(self.count);
         self.value = (self.value + step).min(self.most_value);
     }

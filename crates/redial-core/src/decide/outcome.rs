@@ -148,7 +148,7 @@ impl Failure {
         Self { reach, ..self }
     }
 
-    /// Sets the code, such as the HTTP status. 0 is none.
+    /// Sets the code, such as the HTTP status; 0, which means success everywhere, removes it.
     pub const fn code(self, code: u16) -> Self {
         Self { code: NonZeroU16::new(code), ..self }
     }

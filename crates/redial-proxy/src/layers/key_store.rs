@@ -12,13 +12,13 @@ use redial::http::server::idempotency::{
 };
 use redial::http::server::{MemoryStore, RedisStore};
 use redial_policy::file::KeyStore;
-use redial_queue::sqlite::SqliteStore;
+use redial_sqlite::SqliteFile;
 
 use crate::error::StartError;
 
 pub(crate) enum Keys {
     Memory(MemoryStore),
-    Sqlite(SqliteStore),
+    Sqlite(SqliteFile),
     Redis(RedisStore),
 }
 
@@ -28,7 +28,7 @@ impl Keys {
         let wrong = |problem: String, help| StartError::new(field.to_owned(), problem, help);
         match store {
             KeyStore::Memory => Ok(Self::Memory(MemoryStore::default())),
-            KeyStore::Sqlite(path) => SqliteStore::open(path)
+            KeyStore::Sqlite(path) => SqliteFile::open(path)
                 .map(Self::Sqlite)
                 .map_err(|error| cannot_open(path, field, &error)),
             KeyStore::Redis(url) => redis(url).map_err(|why| wrong(why, URL)),

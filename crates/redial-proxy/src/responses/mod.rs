@@ -15,8 +15,12 @@ use redial::http::{Attempts, Error, SlowBody, names};
 
 use self::body::Outbound;
 use crate::headers::names::PROXY_STATUS;
+use crate::limits;
 use crate::request_body::CallerFailed;
 use crate::upstream::dial::{self, DialError};
+
+// Two texts below repeat them.
+const _: () = assert!(limits::URI_BYTES == 8192 && limits::REQUEST_BODY.as_secs() == 30);
 
 /// An answer that is always the same. Its connection is closed, because the rest of a request that is refused is not read.
 #[derive(Debug)]

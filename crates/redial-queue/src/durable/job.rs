@@ -25,7 +25,7 @@ pub struct NewJob {
     /// Names and values for the handler.
     pub headers: Vec<(String, String)>,
     /// What the job is about. Jobs with the same key are done in order, as many at once as the
-    /// [settings](super::Settings::per_key) say.
+    /// [settings](super::QueueSettings::per_key) say.
     pub key: Option<String>,
     /// What to do when a job with the same key waits.
     pub when_waiting: WhenWaiting,

@@ -25,7 +25,7 @@ pub use bulk::{Redriven, redrive_in_pages, remove_in_pages};
 pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
 pub use queue::DurableQueue;
-pub use settings::{Counts, Settings};
+pub use settings::{Counts, QueueSettings};
 pub use shortage::is_shortage;
 pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Group, JobLease, JobVerdict, NewPolicy, Redrive, Reply,

@@ -5,7 +5,7 @@ use redial_core::Rate;
 
 use super::job::check_queue;
 use super::{
-    Counts, Edit, Enqueued, Filter, Job, JobId, NewJob, Redrive, Settings, Store, StoreError,
+    Counts, Edit, Enqueued, Filter, Job, JobId, NewJob, QueueSettings, Redrive, Store, StoreError,
 };
 
 /// A queue in a store.
@@ -109,7 +109,7 @@ impl DurableQueue {
     /// # Errors
     ///
     /// The store failed.
-    pub async fn settings(&self) -> Result<Settings, StoreError> {
+    pub async fn settings(&self) -> Result<QueueSettings, StoreError> {
         self.store.settings(&self.name).await
     }
 
@@ -118,7 +118,7 @@ impl DurableQueue {
     /// # Errors
     ///
     /// The settings are invalid, such as a rate of zero, or the store failed.
-    pub async fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), StoreError> {
+    pub async fn change(&self, change: impl FnOnce(&mut QueueSettings)) -> Result<(), StoreError> {
         let mut settings = self.settings().await?;
         change(&mut settings);
         settings.check()?;

@@ -7,7 +7,7 @@ use super::StoreError;
 
 /// The settings of a queue, for all of its workers. They are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct QueueSettings {
     /// Whether nothing is claimed. Jobs that run continue.
     pub paused: bool,
     /// How often jobs are claimed, over all workers.
@@ -19,13 +19,13 @@ pub struct Settings {
     pub most_dead: Option<u64>,
 }
 
-impl Default for Settings {
+impl Default for QueueSettings {
     fn default() -> Self {
         Self { paused: false, rate: None, per_key: Some(NonZeroU32::MIN), most_dead: None }
     }
 }
 
-impl Settings {
+impl QueueSettings {
     /// The limit per key as it is written in tables and in JSON, where no limit is 0.
     pub fn per_key_number(&self) -> u32 {
         self.per_key.map_or(0, NonZeroU32::get)

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use redial_core::{Progress, Rate, Span};
 
 use super::job::{check_headers, check_name, check_payload};
-use super::{Counts, Enqueued, Job, JobId, NewJob, Settings, State};
+use super::{Counts, Enqueued, Job, JobId, NewJob, QueueSettings, State};
 use crate::store_error::StoreError;
 
 /// The answer of a store.
@@ -67,10 +67,10 @@ pub trait Store: Send + Sync + 'static {
     fn queues(&self) -> Reply<'_, Vec<String>>;
 
     /// The settings of a queue.
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings>;
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings>;
 
     /// Replaces the settings of a queue.
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()>;
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()>;
 
     /// How many jobs are in which state. This may take a while where there are millions of jobs.
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts>;

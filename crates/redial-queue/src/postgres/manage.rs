@@ -12,7 +12,7 @@ use super::{PostgresStore, error};
 use crate::durable::job::check_queue;
 use crate::durable::text::write_headers;
 use crate::durable::{
-    Counts, Edit, Filter, Job, JobId, NewPolicy, Redrive, Settings, State, StoreError,
+    Counts, Edit, Filter, Job, JobId, NewPolicy, QueueSettings, Redrive, State, StoreError,
 };
 
 /// The time limit of a step on any number of jobs.
@@ -114,7 +114,7 @@ impl PostgresStore {
         names.map_err(|error| error::store(&error))
     }
 
-    pub(super) async fn queue_settings(&self, queue: &str) -> Result<Settings, StoreError> {
+    pub(super) async fn queue_settings(&self, queue: &str) -> Result<QueueSettings, StoreError> {
         let text = format!(
             "select rate_count, rate_per, rate_burst, paused, per_key, most_dead from {}.queue where name = $1",
             self.pool.schema()
@@ -122,9 +122,9 @@ impl PostgresStore {
         let read = async |transaction: &Transaction<'_>| {
             let params = [(&queue as &(dyn ToSql + Sync), Type::TEXT)];
             let Some(row) = transaction.query_typed_opt(&text, &params).await? else {
-                return Ok(Settings::default());
+                return Ok(QueueSettings::default());
             };
-            Ok(Settings {
+            Ok(QueueSettings {
                 paused: row.try_get(3)?,
                 rate: read_rule(&row)?,
                 per_key: NonZeroU32::new(
@@ -139,7 +139,7 @@ impl PostgresStore {
     pub(super) async fn change_queue(
         &self,
         queue: &str,
-        settings: &Settings,
+        settings: &QueueSettings,
     ) -> Result<(), StoreError> {
         check_queue(queue)?;
         let rate = settings.rate;

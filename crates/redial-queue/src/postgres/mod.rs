@@ -25,8 +25,8 @@ use std::time::{Duration, SystemTime};
 use self::listen::{Changes, Listener};
 use self::pool::Pool;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
-    Reply, Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob,
+    QueueSettings, Redrive, Reply, Settled, Settlement, Store, StoreError,
 };
 
 pub use tokio_postgres;
@@ -177,11 +177,11 @@ impl Store for PostgresStore {
         Box::pin(self.queue_names())
     }
 
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings> {
         Box::pin(self.queue_settings(queue))
     }
 
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()> {
         Box::pin(self.change_queue(queue, settings))
     }
 

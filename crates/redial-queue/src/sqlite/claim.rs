@@ -1,12 +1,11 @@
 use std::time::Duration;
 
 use redial_core::{Span, Time};
+use redial_sqlite::{SqliteFault, between, damaged, span};
 use rusqlite::{OptionalExtension, params};
 
-use super::fault::{Fault, damaged};
 use super::row::{self, COLUMNS, Found, TABLES};
 use super::step::{Queue, Step};
-use super::store_time::{between, span};
 use crate::durable::text::{micros, remember, time, write_history};
 use crate::durable::{Claim, Claimed, Claims, Job, JobId, JobLease, State, Tried};
 use crate::memory::Priority;
@@ -40,7 +39,7 @@ pub(super) fn queue_of(fence: i64) -> i64 {
 }
 
 impl Step<'_> {
-    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claims, Fault> {
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claims, SqliteFault> {
         let Some(queue) = self.find_queue(&claim.queue)? else { return Ok(Claims::default()) };
         if queue.settings.paused {
             return Ok(Claims::default());
@@ -78,7 +77,11 @@ impl Step<'_> {
     }
 
     /// Up to `most` due jobs of each priority, and when the first of the others is due.
-    fn waiting(&self, queue: i64, most: usize) -> Result<(Vec<Candidate>, Option<i64>), Fault> {
+    fn waiting(
+        &self,
+        queue: i64,
+        most: usize,
+    ) -> Result<(Vec<Candidate>, Option<i64>), SqliteFault> {
         let sql = "SELECT priority, due, id FROM redial_ready WHERE queue = ?1 AND priority > ?2 \
                    ORDER BY priority, due, id LIMIT ?3";
         let mut heads = self.conn.prepare_cached(sql)?;
@@ -106,7 +109,7 @@ impl Step<'_> {
     }
 
     /// Running jobs whose lease has run out.
-    fn expired(&self, queue: i64, most: usize) -> Result<Vec<Candidate>, Fault> {
+    fn expired(&self, queue: i64, most: usize) -> Result<Vec<Candidate>, SqliteFault> {
         let sql = "SELECT id, priority, due FROM redial_running WHERE queue = ?1 AND until <= ?2 \
                    ORDER BY due - priority * ?4, id LIMIT ?3";
         let read = |row: &rusqlite::Row<'_>| {
@@ -117,13 +120,13 @@ impl Step<'_> {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    fn next_expiry(&self, queue: i64) -> Result<Option<i64>, Fault> {
+    fn next_expiry(&self, queue: i64) -> Result<Option<i64>, SqliteFault> {
         let sql = "SELECT min(until) FROM redial_running WHERE queue = ?1";
         Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
     }
 
     /// How many of `wanted` the rate of the queue allows, and the time until it allows another one.
-    fn take(&self, queue: &Queue, wanted: usize) -> Result<(usize, Option<Duration>), Fault> {
+    fn take(&self, queue: &Queue, wanted: usize) -> Result<(usize, Option<Duration>), SqliteFault> {
         let Some(rate) = queue.settings.rate else { return Ok((wanted, None)) };
         let unsigned = |at: i64| u64::try_from(at).unwrap_or(0);
         let now = Time::at(Span::from_micros(unsigned(self.now)));
@@ -139,7 +142,7 @@ impl Step<'_> {
     }
 
     /// The first of `count` new fences.
-    fn fences(&self, queue: i64, count: usize) -> Result<i64, Fault> {
+    fn fences(&self, queue: i64, count: usize) -> Result<i64, SqliteFault> {
         // Not `RETURNING`, here and elsewhere: it materialises its rows in a temporary table, and two statements take less time.
         let sql = "SELECT fence FROM redial_store";
         let last: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
@@ -155,7 +158,7 @@ impl Step<'_> {
         fence: i64,
         lease: Duration,
         queue: i64,
-    ) -> Result<Option<Claimed>, Fault> {
+    ) -> Result<Option<Claimed>, SqliteFault> {
         let Candidate { id, priority, due, lost } = candidate;
         let sql = format!("SELECT {COLUMNS}, running.since FROM {TABLES} WHERE job.id = ?1");
         let read = |row: &rusqlite::Row<'_>| Ok((row::read(row)?, row.get::<_, Option<i64>>(21)?));
@@ -194,7 +197,7 @@ impl Step<'_> {
     }
 
     /// Records that the lease of a job ran out.
-    fn record_lost(&mut self, job: &mut Job, since: i64, queue: i64) -> Result<(), Fault> {
+    fn record_lost(&mut self, job: &mut Job, since: i64, queue: i64) -> Result<(), SqliteFault> {
         let lost = Tried {
             number: job.progress.attempts,
             ended: job.due,
@@ -211,7 +214,7 @@ impl Step<'_> {
     }
 
     /// Moves a job whose row is unreadable to the dead letters, so that it does not block others.
-    fn reject(&mut self, queue: i64, found: &Found) -> Result<(), Fault> {
+    fn reject(&mut self, queue: i64, found: &Found) -> Result<(), SqliteFault> {
         let id = found.job.id.0;
         self.conn.prepare_cached("DELETE FROM redial_running WHERE id = ?1")?.execute([id])?;
         let sql = "UPDATE redial_job SET state = 2, due = ?2, reason = 'unreadable', attempts = ?3, \

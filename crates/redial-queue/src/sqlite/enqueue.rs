@@ -1,10 +1,9 @@
 use std::num::NonZeroU32;
 
+use redial_sqlite::{SqliteFault, ahead_of_wall, damaged, span};
 use rusqlite::{OptionalExtension, params};
 
-use super::fault::{Fault, damaged};
 use super::step::{Queue, Step};
-use super::store_time::{ahead_of_wall, span};
 use crate::durable::text::{micros, write_headers};
 use crate::durable::{Enqueued, JobId, NewJob, Start, WhenWaiting};
 
@@ -18,13 +17,17 @@ struct Other {
 }
 
 impl Step<'_> {
-    pub(super) fn enqueue(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
+    pub(super) fn enqueue(
+        &mut self,
+        queue: &str,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, SqliteFault> {
         jobs.iter().try_for_each(NewJob::check)?;
         let queue = self.queue(queue)?;
         jobs.iter().map(|job| self.enqueue_one(&queue, job)).collect()
     }
 
-    fn enqueue_one(&mut self, queue: &Queue, job: &NewJob) -> Result<Enqueued, Fault> {
+    fn enqueue_one(&mut self, queue: &Queue, job: &NewJob) -> Result<Enqueued, SqliteFault> {
         if let Some(key) = job.key.as_deref().filter(|_| job.when_waiting != WhenWaiting::Append)
             && let Some(other) = self.other(queue.id, key)?
         {
@@ -74,7 +77,7 @@ impl Step<'_> {
     }
 
     /// The newest job of a key that has not started.
-    fn other(&self, queue: i64, key: &str) -> Result<Option<Other>, Fault> {
+    fn other(&self, queue: i64, key: &str) -> Result<Option<Other>, SqliteFault> {
         let sql = "SELECT id, state, priority, due, attempts FROM redial_job AS job \
                    WHERE queue = ?1 AND key = ?2 AND state IN (0, 1) \
                    AND NOT EXISTS (SELECT 1 FROM redial_running AS running WHERE running.id = job.id) \
@@ -92,7 +95,7 @@ impl Step<'_> {
         Ok(select.query_row(params![queue, key], read).optional()?)
     }
 
-    fn replace(&mut self, queue: &Queue, other: &Other, job: &NewJob) -> Result<(), Fault> {
+    fn replace(&mut self, queue: &Queue, other: &Other, job: &NewJob) -> Result<(), SqliteFault> {
         let mut due = self.due(job.start);
         if other.attempts > 0 {
             due = due.max(other.due);
@@ -123,7 +126,7 @@ impl Step<'_> {
         queue: i64,
         key: &str,
         per_key: Option<NonZeroU32>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, SqliteFault> {
         if per_key.is_none() {
             return Ok(true);
         }
@@ -135,7 +138,12 @@ impl Step<'_> {
     }
 
     /// Whether fewer jobs of a key than the limit are waiting or running.
-    fn has_room(&self, queue: i64, key: &str, per_key: Option<NonZeroU32>) -> Result<bool, Fault> {
+    fn has_room(
+        &self,
+        queue: i64,
+        key: &str,
+        per_key: Option<NonZeroU32>,
+    ) -> Result<bool, SqliteFault> {
         let Some(most) = per_key.map(NonZeroU32::get) else { return Ok(true) };
         let sql = "SELECT count(*) FROM (SELECT 1 FROM redial_job \
                    WHERE queue = ?1 AND key = ?2 AND state = 0 LIMIT ?3)";
@@ -150,7 +158,7 @@ impl Step<'_> {
         queue: i64,
         key: &str,
         per_key: Option<NonZeroU32>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SqliteFault> {
         while self.has_room(queue, key, per_key)? {
             let sql = "SELECT id, priority, due FROM redial_job \
                        WHERE queue = ?1 AND key = ?2 AND state = 1 ORDER BY id LIMIT 1";
@@ -172,7 +180,7 @@ impl Step<'_> {
         priority: u8,
         due: i64,
         id: i64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SqliteFault> {
         let sql = "INSERT INTO redial_ready (queue, priority, due, id) VALUES (?1, ?2, ?3, ?4)";
         self.conn.prepare_cached(sql)?.execute(params![queue, priority, due, id])?;
         self.tally(queue).waiting += 1;
@@ -187,7 +195,7 @@ impl Step<'_> {
         priority: u8,
         due: i64,
         id: i64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SqliteFault> {
         let sql =
             "DELETE FROM redial_ready WHERE queue = ?1 AND priority = ?2 AND due = ?3 AND id = ?4";
         match self.conn.prepare_cached(sql)?.execute(params![queue, priority, due, id])? {

@@ -1,8 +1,8 @@
 //! How many jobs match a filter, and what they have in common.
 
+use redial_sqlite::SqliteFault;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::fault::Fault;
 use super::read::Selection;
 use crate::durable::text::time;
 use crate::durable::{Filter, Group, JobId};
@@ -11,7 +11,7 @@ use crate::durable::{Filter, Group, JobId};
 pub(super) const LAST_OUTCOME: &str =
     "iif(json_valid(job.history), json_extract(job.history, '$[#-1][3]'), NULL)";
 
-pub(super) fn count(conn: &Connection, filter: &Filter, now: i64) -> Result<u64, Fault> {
+pub(super) fn count(conn: &Connection, filter: &Filter, now: i64) -> Result<u64, SqliteFault> {
     let selection = Selection::new(conn, filter, now)?;
     let sql = format!("SELECT count(*) FROM ({})", selection.select("1"));
     let mut select = conn.prepare(&sql)?;
@@ -23,7 +23,7 @@ pub(super) fn groups(
     filter: &Filter,
     most: usize,
     now: i64,
-) -> Result<Vec<Group>, Fault> {
+) -> Result<Vec<Group>, SqliteFault> {
     let selection = Selection::new(conn, filter, now)?;
     let columns = format!("job.reason, {LAST_OUTCOME} AS outcome, job.due AS due, job.id AS id");
     let most = i64::try_from(most).unwrap_or(i64::MAX);

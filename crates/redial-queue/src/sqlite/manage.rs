@@ -1,13 +1,12 @@
 //! Operations of users on jobs and queues: edit, remove, redrive, change settings.
 
+use redial_sqlite::{SqliteFault, span};
 use rusqlite::{OptionalExtension, params};
 
-use super::fault::Fault;
 use super::read::Selection;
 use super::step::Step;
-use super::store_time::span;
 use crate::durable::text::write_headers;
-use crate::durable::{Edit, Filter, JobId, Redrive, Settings};
+use crate::durable::{Edit, Filter, JobId, QueueSettings, Redrive};
 
 /// A job that is not running.
 struct Idle {
@@ -21,7 +20,7 @@ struct Idle {
 
 impl Step<'_> {
     /// The job with this number, unless it is running.
-    fn idle(&self, id: i64) -> Result<Option<Idle>, Fault> {
+    fn idle(&self, id: i64) -> Result<Option<Idle>, SqliteFault> {
         let sql = "SELECT queue, state, priority, due, key FROM redial_job AS job WHERE id = ?1 \
                    AND NOT EXISTS (SELECT 1 FROM redial_running AS running WHERE running.id = job.id)";
         let read = |row: &rusqlite::Row<'_>| {
@@ -37,7 +36,7 @@ impl Step<'_> {
         Ok(self.conn.prepare_cached(sql)?.query_row([id], read).optional()?)
     }
 
-    pub(super) fn edit(&mut self, id: JobId, edit: &Edit) -> Result<bool, Fault> {
+    pub(super) fn edit(&mut self, id: JobId, edit: &Edit) -> Result<bool, SqliteFault> {
         edit.check()?;
         let Some(job) = self.idle(id.0)? else { return Ok(false) };
         if let Some(payload) = &edit.payload {
@@ -59,13 +58,18 @@ impl Step<'_> {
         Ok(true)
     }
 
-    fn write(&self, column: &str, id: JobId, value: &dyn rusqlite::ToSql) -> Result<(), Fault> {
+    fn write(
+        &self,
+        column: &str,
+        id: JobId,
+        value: &dyn rusqlite::ToSql,
+    ) -> Result<(), SqliteFault> {
         let sql = format!("UPDATE redial_job SET {column} = ?2 WHERE id = ?1");
         self.conn.prepare_cached(&sql)?.execute(params![id.0, value])?;
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, filter: &Filter) -> Result<u64, Fault> {
+    pub(super) fn remove(&mut self, filter: &Filter) -> Result<u64, SqliteFault> {
         let mut selection = Selection::new(self.conn, filter, self.now)?;
         selection.add("running.id IS NULL", []);
         let mut removed = 0;
@@ -85,7 +89,11 @@ impl Step<'_> {
         Ok(removed)
     }
 
-    pub(super) fn redrive(&mut self, filter: &Filter, redrive: Redrive) -> Result<u64, Fault> {
+    pub(super) fn redrive(
+        &mut self,
+        filter: &Filter,
+        redrive: Redrive,
+    ) -> Result<u64, SqliteFault> {
         let mut selection = Selection::new(self.conn, filter, self.now)?;
         selection.add("job.state = 2", []);
         let mut due = self.now.saturating_add(span(redrive.after));
@@ -110,7 +118,7 @@ impl Step<'_> {
         Ok(redriven)
     }
 
-    pub(super) fn set(&mut self, queue: &str, settings: &Settings) -> Result<(), Fault> {
+    pub(super) fn set(&mut self, queue: &str, settings: &QueueSettings) -> Result<(), SqliteFault> {
         let id = self.queue(queue)?.id;
         let sql = "UPDATE redial_queue SET paused = ?2, rate_count = ?3, rate_per = ?4, rate_burst = ?5, \
                    per_key = ?6, most_dead = ?7 WHERE id = ?1";

@@ -26,66 +26,34 @@
 //! clock the machine was off for more than a year, one of them is wrong and the file is not opened: set the clock, or shift the
 //! store's times with [`SqliteStore::repair_clock`] (`redial queue clock --repair`).
 
-mod backup;
-mod changes;
-mod checkpoint;
 mod claim;
 mod enqueue;
-mod fault;
-mod files;
 mod group;
-#[cfg(feature = "idempotency")]
-mod idempotency;
 mod manage;
-mod open;
 mod read;
 mod row;
-mod saved_time;
 mod settle;
 mod step;
 mod store;
-mod store_time;
-mod task;
-mod writer;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::path::Path;
 
+use redial_sqlite::{SqliteFault, SqliteFile};
 pub use rusqlite;
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 
-use self::changes::Changes;
-use self::checkpoint::{CheckpointLock, Signal};
-use self::fault::Fault;
-use self::files::Files;
-use self::open::Owner;
 use self::step::Step;
-use self::store_time::Clock;
-use self::task::Task;
-use self::writer::{Message, Writer};
 use crate::durable::{Enqueued, NewJob, StoreError};
 #[cfg(doc)]
 use crate::durable::{Start, Store};
-
-/// The page caches of the writer and of the other connections.
-const WRITER_KIB: u32 = 96 << 10;
-const READER_KIB: u32 = 16 << 10;
 
 /// Jobs in an SQLite file.
 ///
 /// It has three threads: one writes, one reads, one moves the log into the file. Dropping the store completes the pending
 /// requests and waits for the threads.
+#[derive(Debug)]
 pub struct SqliteStore {
-    path: PathBuf,
-    clock: Arc<Clock>,
-    changes: Arc<Changes>,
-    writer: Sender<Message>,
-    reader: Sender<Option<Box<dyn Task>>>,
-    checkpoints: Sender<Signal>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    file: SqliteFile,
 }
 
 impl SqliteStore {
@@ -96,7 +64,7 @@ impl SqliteStore {
     /// It cannot be opened, is not a database, is a database of another application, was created by a newer version, or is
     /// damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::start(path.as_ref(), Owner::Redial)
+        Ok(Self { file: SqliteFile::open(path)? })
     }
 
     /// Opens the database of an application, to keep jobs beside its own tables. The names of our tables start with `redial_`.
@@ -105,52 +73,12 @@ impl SqliteStore {
     ///
     /// As [`open`](Self::open), except that the database may be another application's.
     pub fn open_beside(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::start(path.as_ref(), Owner::Application)
-    }
-
-    fn start(path: &Path, owner: Owner) -> Result<Self, StoreError> {
-        let (clock, changes) = (Arc::new(open::prepare(path, owner)?), Arc::new(Changes::new()));
-        let ((to_writer, messages), (to_reader, tasks)) = (channel(), channel());
-        let (checkpoints, signals) = channel();
-        let checkpoint_lock = Arc::<CheckpointLock>::default();
-        let writer = Writer::new(
-            open::connect(path, WRITER_KIB)?,
-            Files::new(path),
-            clock.clone(),
-            changes.clone(),
-            checkpoints.clone(),
-            checkpoint_lock.clone(),
-        );
-        let reader = open::connect(path, READER_KIB)?;
-        let checkpointer = open::connect(path, READER_KIB)?;
-        let (now, flush) = (clock.clone(), to_writer.clone());
-        let (reads, checks) = (changes.clone(), changes.clone());
-        // In the order in which they end: the writer closes the file.
-        let threads = vec![
-            spawn("redial-read", move || {
-                while let Ok(Some(task)) = tasks.recv() {
-                    read(&reader, &now, &reads, task);
-                }
-            })?,
-            spawn("redial-checkpoint", move || {
-                checkpoint::run(&checkpointer, &signals, &flush, &checks, &checkpoint_lock);
-            })?,
-            spawn("redial-write", move || writer.run(&messages))?,
-        ];
-        Ok(Self {
-            path: path.to_owned(),
-            clock,
-            changes,
-            writer: to_writer,
-            reader: to_reader,
-            checkpoints,
-            threads: Mutex::new(threads),
-        })
+        Ok(Self { file: SqliteFile::open_beside(path)? })
     }
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Enqueues jobs in the caller's own transaction on the same file: they are committed or rolled back together with its other
@@ -185,21 +113,8 @@ impl SqliteStore {
         queue: &str,
         jobs: &[NewJob],
     ) -> Result<Vec<Enqueued>, StoreError> {
-        self.changes.check_running()?;
-        let enqueue = || -> Result<_, Fault> {
-            let count = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'redial_store'";
-            if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
-                let why =
-                    format!("the transaction is not on the store's file {}", self.path.display());
-                return Err(Fault::Request(StoreError::Invalid(why)));
-            }
-            let now = saved_time::now(transaction, &self.clock)?;
-            let mut step = Step::new(transaction, now);
-            let enqueued = step.enqueue(queue, jobs)?;
-            step.finish()?;
-            Ok(enqueued)
-        };
-        enqueue().map_err(Fault::into_error)
+        let enqueue = |step: &mut Step<'_>| step.enqueue(queue, jobs);
+        Ok(self.file.write_in(transaction, |access| Step::run(access, enqueue))?)
     }
 
     /// Copies a store, as it is now, to a new file, while processes continue to use it. A plain copy of the file is not enough:
@@ -210,7 +125,7 @@ impl SqliteStore {
     ///
     /// `path` is not a store, or `to` exists or cannot be written.
     pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), StoreError> {
-        backup::copy(&open::connect_ours(path.as_ref())?, to.as_ref())
+        Ok(SqliteFile::backup(path, to)?)
     }
 
     /// Sets the store's time to the wall clock of this machine, and shifts every other time in the file by as much: the remaining
@@ -221,7 +136,7 @@ impl SqliteStore {
     ///
     /// The file is not a store, or cannot be written.
     pub fn repair_clock(path: impl AsRef<Path>) -> Result<i64, StoreError> {
-        saved_time::repair(path.as_ref())
+        Ok(SqliteFile::repair_clock(path)?)
     }
 
     /// Reads the whole file and returns the inconsistencies found. Takes about a minute for a few gigabytes.
@@ -230,43 +145,27 @@ impl SqliteStore {
     ///
     /// The file cannot be read.
     pub fn verify(&self) -> Result<Vec<String>, StoreError> {
-        let conn = open::connect(&self.path, READER_KIB)?;
-        read::verify(&conn).map_err(Fault::into_error)
+        Ok(read::verify(&self.file.connect()?)?)
     }
 }
 
-fn read(conn: &Connection, clock: &Clock, changes: &Changes, mut task: Box<dyn Task>) {
-    if task.is_wanted() {
-        let read = task.run(&mut Step::new(conn, clock.now()));
-        if let Err(Fault::Stop(why)) = &read {
-            changes.stop(why);
+impl From<SqliteFault> for StoreError {
+    fn from(fault: SqliteFault) -> Self {
+        match fault {
+            SqliteFault::Invalid(why) => Self::Invalid(why),
+            SqliteFault::Unavailable(cause) => Self::Unavailable(cause),
+            SqliteFault::Stop(why) => Self::Stopped(why),
         }
-        task.reply(read.map_err(Fault::into_error));
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
-    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(fault::unavailable)
-}
-
-/// Completes the pending requests first.
-impl Drop for SqliteStore {
-    fn drop(&mut self) {
-        // Sending fails if the thread has ended already.
-        let _ = self.checkpoints.send(Signal::Close);
-        let _ = self.reader.send(None);
-        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let writer = threads.pop();
-        for thread in threads.drain(..) {
-            let _ = thread.join();
+/// Of a job that is not valid.
+impl From<StoreError> for SqliteFault {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid(why) => Self::Invalid(why),
+            StoreError::Unavailable(cause) => Self::Unavailable(cause),
+            StoreError::Stopped(why) => Self::Stop(why),
         }
-        let _ = self.writer.send(Message::Close);
-        let _ = writer.map(JoinHandle::join);
-    }
-}
-
-impl fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -2,40 +2,39 @@
 
 use std::time::Duration;
 
+use redial_sqlite::{SqliteFault, between, span};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::fault::Fault;
 use super::group::LAST_OUTCOME;
 use super::row::{self, COLUMNS, TABLES};
 use super::step::find_queue;
-use super::store_time::{between, span};
-use crate::durable::{Counts, Filter, Job, JobId, Settings, State};
+use crate::durable::{Counts, Filter, Job, JobId, QueueSettings, State};
 
-pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
+pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, SqliteFault> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE job.id = ?1");
     let found = conn.prepare_cached(&sql)?.query_row([id.0], row::read).optional()?;
     Ok(found.map(|found| found.job))
 }
 
-pub(super) fn list(conn: &Connection, filter: &Filter, now: i64) -> Result<Vec<Job>, Fault> {
+pub(super) fn list(conn: &Connection, filter: &Filter, now: i64) -> Result<Vec<Job>, SqliteFault> {
     let selection = Selection::new(conn, filter, now)?;
     let mut select = conn.prepare(&selection.select(COLUMNS))?;
     let found = select.query_map(params_from_iter(&selection.values), row::read)?;
     Ok(found.map(|found| found.map(|found| found.job)).collect::<Result<_, _>>()?)
 }
 
-pub(super) fn queues(conn: &Connection) -> Result<Vec<String>, Fault> {
+pub(super) fn queues(conn: &Connection) -> Result<Vec<String>, SqliteFault> {
     let mut select = conn.prepare_cached("SELECT name FROM redial_queue ORDER BY name")?;
     let names = select.query_map([], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault> {
+pub(super) fn settings(conn: &Connection, queue: &str) -> Result<QueueSettings, SqliteFault> {
     Ok(find_queue(conn, queue)?.map(|queue| queue.settings).unwrap_or_default())
 }
 
-pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, Fault> {
+pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, SqliteFault> {
     // One snapshot for all counts.
     let conn = conn.unchecked_transaction()?;
     let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped, waiting \
@@ -67,7 +66,7 @@ pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts,
     Ok(counts)
 }
 
-pub(super) fn oldest(conn: &Connection, queue: &str, now: i64) -> Result<Duration, Fault> {
+pub(super) fn oldest(conn: &Connection, queue: &str, now: i64) -> Result<Duration, SqliteFault> {
     let sql = "SELECT id FROM redial_queue WHERE name = ?1";
     let id = conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0)).optional()?;
     Ok(id.map_or(Ok(Duration::ZERO), |id| oldest_of(conn, id, now))?)
@@ -109,7 +108,7 @@ fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Resul
 }
 
 /// The ID of a queue, and how many jobs it has; held jobs are counted up to [`FEW`].
-fn size(conn: &Connection, queue: &str) -> Result<(i64, i64), Fault> {
+fn size(conn: &Connection, queue: &str) -> Result<(i64, i64), SqliteFault> {
     let sql = "SELECT id, waiting + dead + (SELECT count(*) FROM (SELECT 1 FROM redial_job AS job \
                WHERE job.queue = queue.id AND job.state = 1 LIMIT ?2)) FROM redial_queue AS queue WHERE name = ?1";
     let mut select = conn.prepare_cached(sql)?;
@@ -129,7 +128,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new(conn: &Connection, filter: &Filter, now: i64) -> Result<Self, Fault> {
+    pub(super) fn new(conn: &Connection, filter: &Filter, now: i64) -> Result<Self, SqliteFault> {
         let most = i64::try_from(filter.most).unwrap_or(i64::MAX);
         let mut selection = Self { terms: vec!["1".to_owned()], values: Vec::new(), most };
         if let Some(queue) = &filter.queue {
@@ -192,7 +191,7 @@ impl Selection {
     }
 
     /// The numbers of the jobs.
-    pub(super) fn ids(&self, conn: &Connection) -> Result<Vec<i64>, Fault> {
+    pub(super) fn ids(&self, conn: &Connection) -> Result<Vec<i64>, SqliteFault> {
         let mut select = conn.prepare(&self.select("job.id"))?;
         let ids = select.query_map(params_from_iter(&self.values), |row| row.get(0))?;
         Ok(ids.collect::<Result<_, _>>()?)
@@ -200,7 +199,7 @@ impl Selection {
 }
 
 /// The inconsistencies in the file, at most 20 of each kind of check.
-pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, Fault> {
+pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, SqliteFault> {
     let mut wrong = Vec::new();
     let mut check = conn.prepare("PRAGMA integrity_check(20)")?;
     let mut rows = check.query([])?;

@@ -1,11 +1,10 @@
 use std::time::Duration;
 
+use redial_sqlite::{SqliteFault, damaged, span};
 use rusqlite::{OptionalExtension, params};
 
 use super::claim::queue_of;
-use super::fault::{Fault, damaged};
 use super::step::Step;
-use super::store_time::span;
 use crate::durable::text::{self, read_history, remember, time, write_history};
 use crate::durable::{JobLease, JobVerdict, Settled, Settlement, Tried};
 
@@ -19,11 +18,14 @@ struct Running {
 }
 
 impl Step<'_> {
-    pub(super) fn settle(&mut self, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
+    pub(super) fn settle(
+        &mut self,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Settled>, SqliteFault> {
         settlements.iter().map(|settlement| self.settle_one(settlement)).collect()
     }
 
-    fn settle_one(&mut self, settlement: &Settlement) -> Result<Settled, Fault> {
+    fn settle_one(&mut self, settlement: &Settlement) -> Result<Settled, SqliteFault> {
         let Some(running) = self.end_claim(settlement.lease)? else {
             self.tally(queue_of(settlement.lease.fence)).stale += 1;
             return Ok(Settled::Stale);
@@ -55,7 +57,7 @@ impl Step<'_> {
     }
 
     /// Ends a claim, unless the job has been claimed again since.
-    fn end_claim(&self, lease: JobLease) -> Result<Option<Running>, Fault> {
+    fn end_claim(&self, lease: JobLease) -> Result<Option<Running>, SqliteFault> {
         let sql = "SELECT queue, priority, begun, attempts FROM redial_running \
                    WHERE id = ?1 AND fence = ?2";
         let read = |row: &rusqlite::Row<'_>| {
@@ -77,14 +79,14 @@ impl Step<'_> {
     }
 
     /// The key of a job that must exist.
-    fn key(&self, id: i64) -> Result<Option<String>, Fault> {
+    fn key(&self, id: i64) -> Result<Option<String>, SqliteFault> {
         let sql = "SELECT key FROM redial_job WHERE id = ?1";
         let key = self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?;
         key.ok_or_else(|| missing(id))
     }
 
     /// The history of the job, including this attempt.
-    fn history(&self, running: &Running, settlement: &Settlement) -> Result<String, Fault> {
+    fn history(&self, running: &Running, settlement: &Settlement) -> Result<String, SqliteFault> {
         let sql = "SELECT history FROM redial_job WHERE id = ?1";
         let history: Option<String> =
             self.conn.prepare_cached(sql)?.query_row([running.id], |row| row.get(0)).optional()?;
@@ -100,7 +102,12 @@ impl Step<'_> {
         Ok(write_history(&history))
     }
 
-    fn put_back(&mut self, running: &Running, attempts: u32, wait: Duration) -> Result<(), Fault> {
+    fn put_back(
+        &mut self,
+        running: &Running,
+        attempts: u32,
+        wait: Duration,
+    ) -> Result<(), SqliteFault> {
         let due = self.now.saturating_add(span(wait));
         let sql = "UPDATE redial_job SET due = ?2, attempts = ?3, begun = ?4 WHERE id = ?1";
         let values = params![running.id, due, attempts, running.begun];
@@ -115,7 +122,7 @@ impl Step<'_> {
         running: &Running,
         reason: &str,
         settlement: &Settlement,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SqliteFault> {
         let history = self.history(running, settlement)?;
         let sql = "UPDATE redial_job SET state = 2, due = ?2, attempts = ?3, begun = ?4, history = ?5, \
                    reason = ?6 WHERE id = ?1";
@@ -129,7 +136,11 @@ impl Step<'_> {
     }
 
     /// Releases the next held job of the key of a job that has ended.
-    pub(super) fn release_next(&mut self, queue: i64, key: Option<String>) -> Result<(), Fault> {
+    pub(super) fn release_next(
+        &mut self,
+        queue: i64,
+        key: Option<String>,
+    ) -> Result<(), SqliteFault> {
         match key {
             Some(key) => self.release(queue, &key, self.per_key(queue)?),
             None => Ok(()),
@@ -140,7 +151,7 @@ impl Step<'_> {
         &mut self,
         leases: &[JobLease],
         lease: Duration,
-    ) -> Result<Vec<bool>, Fault> {
+    ) -> Result<Vec<bool>, SqliteFault> {
         let sql = "UPDATE redial_running SET until = ?3 WHERE id = ?1 AND fence = ?2";
         let until = self.now.saturating_add(span(lease));
         let mut update = self.conn.prepare_cached(sql)?;
@@ -155,6 +166,6 @@ impl Step<'_> {
     }
 }
 
-fn missing(id: i64) -> Fault {
+fn missing(id: i64) -> SqliteFault {
     damaged(&format!("job {id} is running, but does not exist"))
 }

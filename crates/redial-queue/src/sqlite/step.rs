@@ -3,13 +3,13 @@ use std::num::NonZeroU32;
 
 use redial_core::admit::RateRule;
 use redial_core::{Rate, Span};
+use redial_sqlite::{Access, SqliteFault};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::fault::Fault;
-use crate::durable::Settings;
+use crate::durable::QueueSettings;
 use crate::durable::job::check_queue;
 
-/// One request in a transaction.
+/// One request in a transaction, and the counts of queues that it changes.
 pub(super) struct Step<'a> {
     pub(super) conn: &'a Connection,
     /// The store's time, the same for the whole request.
@@ -17,7 +17,7 @@ pub(super) struct Step<'a> {
     /// Changes of the counts, by queue.
     tallies: BTreeMap<i64, Tally>,
     /// Queues in which there may be something new to claim.
-    pub(super) changed: Vec<i64>,
+    changed: Vec<i64>,
 }
 
 /// Added to the counts of a queue.
@@ -37,14 +37,23 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) id: i64,
-    pub(super) settings: Settings,
+    pub(super) settings: QueueSettings,
     /// When the token bucket of its rate is full again, in nanoseconds.
     pub(super) full_at: i64,
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn new(conn: &'a Connection, now: i64) -> Self {
-        Self { conn, now, tallies: BTreeMap::new(), changed: Vec::new() }
+    /// Executes a request, and writes the changed counts.
+    pub(super) fn run<T>(
+        access: &mut Access<'a>,
+        work: impl FnOnce(&mut Self) -> Result<T, SqliteFault>,
+    ) -> Result<T, SqliteFault> {
+        let Access { conn, now, .. } = *access;
+        let mut step = Self { conn, now, tallies: BTreeMap::new(), changed: Vec::new() };
+        let value = work(&mut step)?;
+        step.finish()?;
+        access.changed = step.changed;
+        Ok(value)
     }
 
     pub(super) fn tally(&mut self, queue: i64) -> &mut Tally {
@@ -59,12 +68,12 @@ impl<'a> Step<'a> {
     }
 
     /// The queue with this name, if there is one.
-    pub(super) fn find_queue(&self, name: &str) -> Result<Option<Queue>, Fault> {
+    pub(super) fn find_queue(&self, name: &str) -> Result<Option<Queue>, SqliteFault> {
         Ok(find_queue(self.conn, name)?)
     }
 
     /// The queue with this name, created if it does not exist.
-    pub(super) fn queue(&self, name: &str) -> Result<Queue, Fault> {
+    pub(super) fn queue(&self, name: &str) -> Result<Queue, SqliteFault> {
         if let Some(queue) = self.find_queue(name)? {
             return Ok(queue);
         }
@@ -72,18 +81,17 @@ impl<'a> Step<'a> {
         let mut insert = self.conn.prepare_cached("INSERT INTO redial_queue (name) VALUES (?1)")?;
         insert.execute([name])?;
         let id = self.conn.last_insert_rowid();
-        Ok(Queue { id, settings: Settings::default(), full_at: 0 })
+        Ok(Queue { id, settings: QueueSettings::default(), full_at: 0 })
     }
 
     /// How many jobs of a key may be waiting or running.
-    pub(super) fn per_key(&self, queue: i64) -> Result<Option<NonZeroU32>, Fault> {
+    pub(super) fn per_key(&self, queue: i64) -> Result<Option<NonZeroU32>, SqliteFault> {
         let sql = "SELECT per_key FROM redial_queue WHERE id = ?1";
         let number = self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
         Ok(NonZeroU32::new(number))
     }
 
-    /// Writes the changed counts.
-    pub(super) fn finish(&mut self) -> Result<(), Fault> {
+    fn finish(&mut self) -> Result<(), SqliteFault> {
         for (queue, tally) in std::mem::take(&mut self.tallies) {
             let sql = "UPDATE redial_queue SET dead = dead + ?2, enqueued = enqueued + ?3, done = done + ?4, \
                        retried = retried + ?5, died = died + ?6, lost = lost + ?7, stale = stale + ?8, waiting = waiting + ?9 \
@@ -99,7 +107,7 @@ impl<'a> Step<'a> {
     }
 
     /// Drops the oldest dead letters that exceed the limit.
-    pub(super) fn trim(&self, queue: i64) -> Result<(), Fault> {
+    pub(super) fn trim(&self, queue: i64) -> Result<(), SqliteFault> {
         let sql = "SELECT dead - most_dead FROM redial_queue WHERE id = ?1";
         let surplus: Option<i64> =
             self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
@@ -126,7 +134,7 @@ pub(super) fn find_queue(conn: &Connection, name: &str) -> rusqlite::Result<Opti
             }
             _ => None,
         };
-        let settings = Settings {
+        let settings = QueueSettings {
             paused: row.get(1)?,
             rate,
             per_key: NonZeroU32::new(row.get(6)?),

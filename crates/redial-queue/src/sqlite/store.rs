@@ -1,49 +1,34 @@
 use std::time::{Duration, SystemTime};
 
 use super::SqliteStore;
-use super::fault::Fault;
 use super::group;
 use super::read;
 use super::step::Step;
-use super::task::task;
-use super::writer::Message;
 use crate::durable::text::time;
 use crate::durable::{
-    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob, Redrive,
-    Reply, Settings, Settled, Settlement, Store, StoreError,
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Group, Job, JobId, JobLease, NewJob,
+    QueueSettings, Redrive, Reply, Settled, Settlement, Store,
 };
+use redial_sqlite::SqliteFault;
 
 impl SqliteStore {
     /// Runs on the writer's thread.
-    pub(super) fn write<T: Send + 'static>(
+    fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&mut Step<'_>) -> Result<T, SqliteFault> + Send + 'static,
     ) -> Reply<'_, T> {
-        let (task, reply) = task(work);
-        let sent = self.writer.send(Message::Do(task));
-        Box::pin(async move {
-            sent.map_err(|_| closed())?;
-            reply.await.map_err(|_| closed())?
-        })
+        let reply = self.file.write(|access| Step::run(access, work));
+        Box::pin(async move { Ok(reply.await?) })
     }
 
     /// Runs on the reader's thread.
     fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&mut Step<'_>) -> Result<T, SqliteFault> + Send + 'static,
     ) -> Reply<'_, T> {
-        let (task, reply) = task(work);
-        let running = self.changes.check_running();
-        let sent = running.and_then(|()| self.reader.send(Some(task)).map_err(|_| closed()));
-        Box::pin(async move {
-            sent?;
-            reply.await.map_err(|_| closed())?
-        })
+        let reply = self.file.read(|access| Step::run(access, work));
+        Box::pin(async move { Ok(reply.await?) })
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Stopped("its threads have ended; open it again".to_owned())
 }
 
 impl Store for SqliteStore {
@@ -53,7 +38,7 @@ impl Store for SqliteStore {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
-        let (claim, changes) = (claim.clone(), self.changes.clone());
+        let (claim, changes) = (claim.clone(), self.file.changes());
         self.write(move |step| {
             let seen = changes.count(&claim.queue);
             Ok(Claims { seen, ..step.claim(&claim)? })
@@ -70,10 +55,7 @@ impl Store for SqliteStore {
     }
 
     fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
-        Box::pin(self.changes.changed(queue, seen, || {
-            // A writer that has ended has stopped the store, which ends the wait.
-            let _ = self.writer.send(Message::Poll);
-        }))
+        Box::pin(async move { Ok(self.file.changed(queue, seen).await?) })
     }
 
     fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
@@ -117,12 +99,12 @@ impl Store for SqliteStore {
         self.read(|step| read::queues(step.conn))
     }
 
-    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings> {
         let queue = queue.to_owned();
         self.read(move |step| read::settings(step.conn, &queue))
     }
 
-    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()> {
         let (queue, settings) = (queue.to_owned(), settings.clone());
         self.write(move |step| step.set(&queue, &settings))
     }

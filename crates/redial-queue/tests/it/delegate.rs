@@ -75,12 +75,12 @@ macro_rules! delegate {
         }
     };
     (@settings $inner:ident) => {
-        fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+        fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, QueueSettings> {
             self.$inner.settings(queue)
         }
     };
     (@set $inner:ident) => {
-        fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+        fn set<'a>(&'a self, queue: &'a str, settings: &'a QueueSettings) -> Reply<'a, ()> {
             self.$inner.set(queue, settings)
         }
     };

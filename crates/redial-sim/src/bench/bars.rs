@@ -5,7 +5,7 @@ use Bound::{AtLeast, AtMost};
 use Limit::{BestPeer, Fixed};
 
 use super::cell::{Family, Suite};
-use super::outage::Outage;
+use super::outage::OutageFigure;
 use super::rank::Ranking;
 use super::score::Measure;
 use crate::Subject;
@@ -204,7 +204,7 @@ pub fn bars(suite: Suite, family: Option<Family>, rankings: &[Ranking], policy: 
     rules.iter().chain(every).filter_map(bar).collect()
 }
 
-impl Outage {
+impl OutageFigure {
     /// The bar of the policy at this place of the plan.
     pub fn bar(&self, policy: usize) -> Option<Bar> {
         Some(Bar {

@@ -21,7 +21,7 @@ const CALLS: f64 = 30_000.0;
 
 /// A figure of every policy in an outage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outage {
+pub struct OutageFigure {
     /// What is measured, and in which outage.
     pub what: String,
     /// The heading of its column.
@@ -146,7 +146,7 @@ const CASES: &[Case] = &[
 /// # Errors
 ///
 /// A policy cannot have the patience of the callers.
-pub fn outages(plan: &Plan<'_>, watch: &Watch) -> Result<Vec<Outage>, String> {
+pub fn outages(plan: &Plan<'_>, watch: &Watch) -> Result<Vec<OutageFigure>, String> {
     let all = cases(plan);
     let run = |number: usize| all[number].run(plan, watch);
     let each = in_parallel(all.len(), plan.threads, watch, run);
@@ -168,16 +168,16 @@ fn runs(scenario: &Scenario) -> usize {
 }
 
 impl Case {
-    fn run(&self, plan: &Plan<'_>, watch: &Watch) -> Result<Vec<Outage>, String> {
+    fn run(&self, plan: &Plan<'_>, watch: &Watch) -> Result<Vec<OutageFigure>, String> {
         let scenario = self.scenario().map_err(|problem| problem.to_string())?;
-        let all = self.readings.iter().map(|it| Outage {
+        let all = self.readings.iter().map(|it| OutageFigure {
             what: it.what(),
             column: it.column,
             unit: it.unit,
             bound: it.bound,
             values: Vec::new(),
         });
-        let mut all: Vec<Outage> = all.collect();
+        let mut all: Vec<OutageFigure> = all.collect();
         for subject in plan.subjects {
             let subject = self.subject(&scenario, subject)?;
             let seeds = (0..runs(&scenario)).map(|n| Stream::new(plan.seed).of(n as u64).bits());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::Cell;
-use super::run::{CellResult, Entry};
+use super::run::{CellResult, PolicyScores};
 use super::score::{Mean, Measure};
 use crate::measure::Share;
 
@@ -98,7 +98,7 @@ fn ranking(
     name: &str,
     cells: &[Cell],
     results: &[&CellResult],
-    of: impl Fn(&CellResult) -> &Entry,
+    of: impl Fn(&CellResult) -> &PolicyScores,
 ) -> Ranking {
     let each = || results.iter().map(|result| (*result, &of(result).scores));
     let captures: Vec<f64> = each().filter_map(|(result, scores)| result.capture(scores)).collect();
@@ -137,7 +137,7 @@ fn figures(
     by: Measure,
     cells: &[Cell],
     results: &[&CellResult],
-    of: impl Fn(&CellResult) -> &Entry,
+    of: impl Fn(&CellResult) -> &PolicyScores,
 ) -> Figures {
     let each = || results.iter().map(|result| (*result, &of(result).scores));
     let regrets: Vec<f64> = each().map(|(result, scores)| result.regret(by, scores)).collect();

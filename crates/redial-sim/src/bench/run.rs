@@ -53,7 +53,7 @@ impl Plan<'_> {
 
 /// A policy in a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct PolicyScores {
     /// Its name.
     pub name: String,
     /// Its scores.
@@ -68,9 +68,9 @@ pub struct CellResult {
     /// One attempt, with the whole deadline or with the timeout of the cell.
     pub one_attempt: Scores,
     /// The best of the candidates.
-    pub oracle: Entry,
+    pub oracle: PolicyScores,
     /// The policies that are compared, in the order of the plan.
-    pub policies: Vec<Entry>,
+    pub policies: Vec<PolicyScores>,
 }
 
 impl CellResult {
@@ -158,7 +158,8 @@ impl<'a> Bench<'a> {
         let scored: Vec<u64> = (0..u64::from(self.plan.runs.max(1))).collect();
         let troubles = self.troubles(&scored, watch);
         let scores = |subject: &Subject| self.scores(subject, &scored, &troubles, watch);
-        let entry = |subject: Subject| Entry { scores: scores(&subject), name: subject.name };
+        let entry =
+            |subject: Subject| PolicyScores { scores: scores(&subject), name: subject.name };
         let policies = self.subjects()?.into_iter().map(entry).collect();
         let oracle = entry(self.choose(watch));
         Ok(CellResult { cell: number, one_attempt: scores(&self.one_attempt), oracle, policies })

@@ -17,8 +17,8 @@ const NO_CALLER: usize = usize::MAX;
 
 #[derive(Debug)]
 pub(super) struct Backend {
-    /// `u64::MAX` without a limit.
-    servers: u64,
+    /// `None` without a limit.
+    servers: Option<u64>,
     busy: u64,
     /// How many were finished in this tick: about as many are started.
     turnover: u64,
@@ -97,7 +97,7 @@ impl Build {
         });
         let backlog = Batch { arrived: 0, row: NO_CALLER, cell: Cell::default().of(self.backlog) };
         Backend {
-            servers: self.servers.unwrap_or(u64::MAX),
+            servers: self.servers,
             busy: 0,
             turnover: 0,
             queue: VecDeque::from_iter((self.backlog > 0).then_some(backlog)),
@@ -153,7 +153,7 @@ impl Backend {
     }
 
     fn free(&self, now: u64, faults: &Faults) -> u64 {
-        faults.servers(self.servers, now).saturating_sub(self.busy)
+        faults.servers(self.servers.unwrap_or(u64::MAX), now).saturating_sub(self.busy)
     }
 
     fn begin_waiting(
@@ -186,9 +186,10 @@ impl Backend {
 
     /// How many requests it could accept now.
     pub(super) fn room(&self, now: u64, faults: &Faults) -> Room {
-        let waits = if self.servers == u64::MAX { 0 } else { self.most_queued - self.queued };
-        let serve = if self.servers == u64::MAX { u64::MAX } else { self.free(now, faults) };
-        Room { serve, wait: waits }
+        match self.servers {
+            None => Room { serve: u64::MAX, wait: 0 },
+            Some(_) => Room { serve: self.free(now, faults), wait: self.most_queued - self.queued },
+        }
     }
 
     /// Starts the timeout of these requests.

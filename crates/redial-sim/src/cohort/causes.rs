@@ -7,7 +7,7 @@ use redial_core::schedule::{Hint, Range};
 use redial_core::{Call, Context, Deadline, Policy, Request, Span, Time, TimeLimit, Verdict};
 
 use super::waiting::WaitingCalls;
-use crate::scenario::{Answer, HintGiven};
+use crate::scenario::{FailureMode, HintGiven};
 use crate::{Scenario, Stream, Subject};
 
 /// Hints that are drawn from a range are divided into this many parts.
@@ -57,7 +57,7 @@ impl Causes {
         subject: &Subject,
     ) -> Result<(Self, Vec<PlannedWait>), NotUniform> {
         let mut outcomes = vec![Failure::new(Class::Timeout).into()];
-        let mut cause = |answer: Answer| {
+        let mut cause = |answer: FailureMode| {
             let outcome = answer.outcome()?;
             let known = outcomes.iter().position(|known| *known == outcome);
             let place = known.unwrap_or_else(|| {
@@ -70,8 +70,8 @@ impl Causes {
             waits: Vec::new(),
             timeout: Cause(0),
             full: cause(scenario.backend.when_full),
-            limited: cause(Answer::LIMITED).unwrap_or(Cause(0)),
-            error: cause(Answer::UNAVAILABLE).unwrap_or(Cause(0)),
+            limited: cause(FailureMode::LIMITED).unwrap_or(Cause(0)),
+            error: cause(FailureMode::UNAVAILABLE).unwrap_or(Cause(0)),
             outages: scenario.outages().map(|outage| cause(outage.answer)).collect(),
             outcomes: Vec::new(),
         };

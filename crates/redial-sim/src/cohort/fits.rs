@@ -23,25 +23,25 @@ const LEAST_TOKENS: u64 = 10_000;
 
 /// Why a scenario or its policy has to be simulated exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(&'static str);
+pub struct NotCountable(&'static str);
 
-impl fmt::Display for Refused {
+impl fmt::Display for NotCountable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cohorts cannot represent this: {}", self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for NotCountable {}
 
-pub(super) fn refuse(why: &'static str) -> Refused {
-    Refused(why)
+pub(super) fn refuse(why: &'static str) -> NotCountable {
+    NotCountable(why)
 }
 
 pub(super) fn plan<'a>(
     scenario: &'a Scenario,
     subject: &'a Subject,
     tick: Span,
-) -> Result<Plan<'a>, Refused> {
+) -> Result<Plan<'a>, NotCountable> {
     clients(scenario)?;
     backend(scenario)?;
     faults(scenario)?;
@@ -52,14 +52,14 @@ pub(super) fn plan<'a>(
     Plan::new(scenario, subject, tick)
 }
 
-fn first_of(reasons: &[(bool, &'static str)]) -> Result<(), Refused> {
+fn first_of(reasons: &[(bool, &'static str)]) -> Result<(), NotCountable> {
     match reasons.iter().find(|(applies, _)| *applies) {
-        Some((_, why)) => Err(Refused(why)),
+        Some((_, why)) => Err(NotCountable(why)),
         None => Ok(()),
     }
 }
 
-fn clients(scenario: &Scenario) -> Result<(), Refused> {
+fn clients(scenario: &Scenario) -> Result<(), NotCountable> {
     let Scenario { clients, backend, .. } = scenario;
     let can_turn_away = backend.servers.is_some() || backend.limit.is_some();
     first_of(&[
@@ -87,7 +87,7 @@ fn clients(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn backend(scenario: &Scenario) -> Result<(), Refused> {
+fn backend(scenario: &Scenario) -> Result<(), NotCountable> {
     let backend = &scenario.backend;
     first_of(&[
         (
@@ -116,7 +116,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn faults(scenario: &Scenario) -> Result<(), Refused> {
+fn faults(scenario: &Scenario) -> Result<(), NotCountable> {
     first_of(&[
         (!scenario.pause.is_empty(), "a pause changes the order in which requests end"),
         (!scenario.restart.is_empty(), "a restart resets the state of single instances"),
@@ -128,7 +128,7 @@ fn faults(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn guards(policy: &Policy) -> Result<(), Refused> {
+fn guards(policy: &Policy) -> Result<(), NotCountable> {
     first_of(&[
         (policy.breaker().is_some(), "every instance has a breaker with a state of its own"),
         (policy.throttle().is_some(), "every instance has a throttle with a state of its own"),
@@ -141,7 +141,7 @@ fn guards(policy: &Policy) -> Result<(), Refused> {
     ])
 }
 
-fn waits(policy: &Policy) -> Result<(), Refused> {
+fn waits(policy: &Policy) -> Result<(), NotCountable> {
     let is_clipped = |backoff: &Backoff| {
         (1..policy.attempts()).any(|k| backoff.range(k, Span::ZERO).hi > backoff.cap())
     };
@@ -156,7 +156,7 @@ fn waits(policy: &Policy) -> Result<(), Refused> {
     ])
 }
 
-fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
+fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), NotCountable> {
     if policy.attempts() == 1 {
         return Ok(());
     }
@@ -165,21 +165,25 @@ fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
         Budget::Window(window) => window_fits(scenario, policy, window),
         // A bucket that pays for every retry is as good as none.
         Budget::Tokens(_) if !scenario.keeps_state(policy) => Ok(()),
-        Budget::Tokens(_) => Err(Refused("every instance has a bucket of tokens of its own")),
+        Budget::Tokens(_) => Err(NotCountable("every instance has a bucket of tokens of its own")),
         Budget::Throttling(_) => {
-            Err(Refused("the failures and successes of every instance move its own bucket"))
+            Err(NotCountable("the failures and successes of every instance move its own bucket"))
         }
-        Budget::Inflight(_) => Err(Refused("attempts in flight are counted by instance")),
+        Budget::Inflight(_) => Err(NotCountable("attempts in flight are counted by instance")),
     }
 }
 
 /// All windows become one. That is exact for one instance, and close for many with so many tokens that they run dry
 /// at the same time.
-fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> Result<(), Refused> {
+fn window_fits(
+    scenario: &Scenario,
+    policy: &Policy,
+    window: &WindowBudget,
+) -> Result<(), NotCountable> {
     let ttl = window.lifetime();
     let longest = (1..policy.attempts()).map(|k| policy.backoff().longest(k, Span::ZERO)).max();
     if longest.unwrap_or_default() >= ttl {
-        return Err(Refused("waits outlive the window of the budget"));
+        return Err(NotCountable("waits outlive the window of the budget"));
     }
     let instances = scenario.clients.instances;
     // Where the budgets of the instances never refuse a retry, neither does their sum.
@@ -196,7 +200,7 @@ fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> R
     let guards = Guards::new(policy, 1, 0);
     guards.deposit(0, (calls / f64::from(instances)) as u64, Time::ZERO);
     if guards.balance(Time::ZERO).unwrap_or(u64::MAX) < LEAST_TOKENS {
-        return Err(Refused(
+        return Err(NotCountable(
             "an instance has fewer than 10000 tokens in the window of its budget, and each runs dry by itself",
         ));
     }

@@ -29,7 +29,7 @@ mod waiting;
 mod work;
 mod world;
 
-pub use fits::Refused;
+pub use fits::NotCountable;
 pub(crate) use plan::LONGEST_TICK;
 
 use redial_core::Span;
@@ -51,7 +51,7 @@ impl<'a> Model<'a> {
     ///
     /// It depends on the state of single clients or calls, or its times cannot be expressed in ticks. The message
     /// names the reason.
-    pub fn new(scenario: &'a Scenario, subject: &'a Subject) -> Result<Self, Refused> {
+    pub fn new(scenario: &'a Scenario, subject: &'a Subject) -> Result<Self, NotCountable> {
         Self::with_longest_tick(scenario, subject, LONGEST_TICK)
     }
 
@@ -60,7 +60,7 @@ impl<'a> Model<'a> {
         scenario: &'a Scenario,
         subject: &'a Subject,
         longest: Span,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, NotCountable> {
         Self::with_tick(scenario, subject, plan::tick(scenario, subject, longest))
     }
 
@@ -73,7 +73,7 @@ impl<'a> Model<'a> {
         scenario: &'a Scenario,
         subject: &'a Subject,
         tick: Span,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, NotCountable> {
         fits::plan(scenario, subject, tick).map(Self)
     }
 

@@ -6,10 +6,10 @@ use redial_core::{Span, Time, TimeLimit};
 use super::backend::Build;
 use super::causes::{Causes, PlannedWait, longest_wait};
 use super::faults::Faults;
-use super::fits::{Refused, refuse};
+use super::fits::{NotCountable, refuse};
 use super::waiting::WaitingCalls;
 use super::work::Work;
-use crate::scenario::{self, Answer, HowLong, Limit, STEPS};
+use crate::scenario::{self, FailureMode, HowLong, Limit, STEPS};
 use crate::{Scenario, Subject};
 
 /// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
@@ -44,7 +44,7 @@ impl<'a> Plan<'a> {
         scenario: &'a Scenario,
         subject: &'a Subject,
         tick: Span,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, NotCountable> {
         let (backend, policy) = (&scenario.backend, &subject.policy);
         let (causes, waits) = Causes::new(scenario, subject).map_err(|_| {
             refuse("a hint falls into the range of the backoff, so that waits are not uniform")
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Checks what can only be checked in ticks.
-    fn check(&self) -> Result<(), Refused> {
+    fn check(&self) -> Result<(), NotCountable> {
         let Self { scenario, tick, .. } = self;
         if scenario.duration / *tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
@@ -108,18 +108,18 @@ impl<'a> Plan<'a> {
 
     /// Work that must not be done twice has to be followed from attempt to attempt, if callers can repeat an attempt
     /// without knowing its outcome.
-    fn twice(&self) -> Result<(), Refused> {
+    fn twice(&self) -> Result<(), NotCountable> {
         let timeout = timeout(self.subject);
         let gives_up = self.is_silent() || timeout.is_exceeded_by(self.longest_attempt());
         let repeats = self.subject.policy.attempts() > 1;
-        if self.scenario.clients.work == scenario::Work::Unsafe && repeats && gives_up {
+        if self.scenario.clients.work == scenario::WorkSafety::Unsafe && repeats && gives_up {
             return Err(refuse("work that may be done twice has to be followed between attempts"));
         }
         Ok(())
     }
 
     /// A deadline depends on when each call began, so it must not take effect.
-    fn deadline(&self) -> Result<(), Refused> {
+    fn deadline(&self) -> Result<(), NotCountable> {
         let policy = &self.subject.policy;
         let deadline = Time::ZERO + policy.deadline_limit();
         let silent = self.is_silent();
@@ -153,7 +153,7 @@ impl<'a> Plan<'a> {
 
     fn is_silent(&self) -> bool {
         let Scenario { backend, .. } = self.scenario;
-        let full = backend.servers.is_some() && backend.when_full == Answer::Hang;
+        let full = backend.servers.is_some() && backend.when_full == FailureMode::Hang;
         full || backend.lost_replies > 0.0 || self.causes.outages.iter().any(Option::is_none)
     }
 

@@ -7,7 +7,7 @@ use super::event::{Event, Place};
 use super::flight::{Origin, Stage, Target};
 use super::service_state::{Reception, Sender};
 use super::world::World;
-use crate::scenario::Answer;
+use crate::scenario::FailureMode;
 
 impl World<'_> {
     /// Asks the service what to do with a request.
@@ -87,7 +87,7 @@ impl World<'_> {
     }
 
     /// A request fails after its work.
-    fn fail(&mut self, number: u32, answer: Answer, now: Time) {
+    fn fail(&mut self, number: u32, answer: FailureMode, now: Time) {
         let target = self.network.get(number).target;
         let service = self.services.at(&target);
         let Some(outcome) = service.answer(answer, now) else {

@@ -7,7 +7,7 @@ use super::event::Event;
 use super::executions::Executions;
 use super::flight::{Flight, Held, Origin, Stage, Target};
 use super::slab::Slab;
-use crate::scenario::{Clients, HowLong, Work};
+use crate::scenario::{Clients, HowLong, WorkSafety};
 use crate::{Stream, Wheel};
 
 pub(super) struct Network {
@@ -19,7 +19,7 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(clients: &Clients, stream: Stream) -> Self {
-        let is_tracked = clients.work == Work::Unsafe;
+        let is_tracked = clients.work == WorkSafety::Unsafe;
         let executions = is_tracked.then(|| Executions::new(clients.keyed));
         Self { flights: Slab::default(), executions, stream }
     }

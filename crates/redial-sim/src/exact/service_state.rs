@@ -8,7 +8,7 @@ use redial_core::{Deadline, Span, Time};
 use super::servers::Shard;
 use crate::faults::{Capacity, Failing, Outages};
 use crate::random::below;
-use crate::scenario::{Answer, Discipline, HintGiven, Service, Work};
+use crate::scenario::{Discipline, FailureMode, HintGiven, Service, WorkSafety};
 use crate::{Scenario, Stream};
 
 /// What happens to a request that has arrived.
@@ -80,7 +80,7 @@ impl<'a> ServiceState<'a> {
             _ => 0,
         };
         // Executions are tracked if work must not be done twice.
-        let is_tracked = scenario.clients.work == Work::Unsafe;
+        let is_tracked = scenario.clients.work == WorkSafety::Unsafe;
         let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.parts()));
         Some(Self {
             config: service,
@@ -135,7 +135,7 @@ impl<'a> ServiceState<'a> {
             slots.arrived(f64::from(u8::from(from.first)), now);
         }
         if self.is_banned(&from, now) {
-            return self.reject(shard, Answer::FORBIDDEN, now);
+            return self.reject(shard, FailureMode::FORBIDDEN, now);
         }
         if let Some(failing) = self.outages.hit(shard, now, &mut self.stream) {
             return self.fail(shard, failing, now);
@@ -145,7 +145,7 @@ impl<'a> ServiceState<'a> {
         }
         let Service { errors, error_cost, .. } = *self.config;
         if errors > 0.0 && self.stream.chance(errors) {
-            let failing = Failing { answer: Answer::UNAVAILABLE, cost: error_cost as f32 };
+            let failing = Failing { answer: FailureMode::UNAVAILABLE, cost: error_cost as f32 };
             return self.fail(shard, failing, now);
         }
         if from.recognised {
@@ -156,17 +156,17 @@ impl<'a> ServiceState<'a> {
 
     /// The answer to a request that limits do not let in.
     #[inline]
-    fn refuse(&mut self, from: u32, now: Time) -> Option<Answer> {
+    fn refuse(&mut self, from: u32, now: Time) -> Option<FailureMode> {
         let limit = match self.limits.len() {
             0 => None,
             1 => self.limits.first(),
             _ => self.limits.get(from as usize),
         };
         if limit.is_some_and(|limit| limit.take(now).is_err()) {
-            return Some(Answer::LIMITED);
+            return Some(FailureMode::LIMITED);
         }
         let full = self.config.connections.is_some_and(|most| self.inside >= most.0);
-        full.then_some(Answer::Connect)
+        full.then_some(FailureMode::Connect)
     }
 
     /// A request fails, at once or after its work.
@@ -179,7 +179,7 @@ impl<'a> ServiceState<'a> {
     }
 
     /// A request is turned away at once, which still costs work.
-    fn reject(&mut self, shard: u32, answer: Answer, now: Time) -> Reception {
+    fn reject(&mut self, shard: u32, answer: FailureMode, now: Time) -> Reception {
         if self.config.reject_cost > 0.0 {
             if self.is_shared() {
                 self.progress(shard, now);
@@ -194,7 +194,7 @@ impl<'a> ServiceState<'a> {
 
     /// The outcome of a request that is not served, with a hint; `None` if there is no answer.
     #[inline(always)]
-    pub(super) fn answer(&mut self, answer: Answer, now: Time) -> Option<Outcome> {
+    pub(super) fn answer(&mut self, answer: FailureMode, now: Time) -> Option<Outcome> {
         let outcome = answer.outcome()?;
         Some(if self.config.hint == HintGiven::None { outcome } else { self.hint(outcome, now) })
     }

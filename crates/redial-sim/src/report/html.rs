@@ -5,7 +5,7 @@ use redial_policy::file::full_text;
 
 use super::figure::Layout;
 use super::svg::{STYLE, escape};
-use super::{Question, Report, Table};
+use super::{Report, SimulationSetup, TextTable};
 use crate::measure::Metric;
 use crate::number::{count, milliseconds};
 use crate::{Scenario, Subject};
@@ -102,7 +102,7 @@ pub(super) struct Page {
 
 impl Page {
     /// `each` is what was run: policy or cell.
-    pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
+    pub(super) fn new(question: &SimulationSetup<'_>, scenario: &Scenario, each: &str) -> Self {
         let mut page = Self::titled(&scenario.title);
         page.out.push_str(&format!(
             "<p class=\"dim\">Scenario {}, simulated by {}, seed {}, {} of each {each}.</p>\n",
@@ -142,7 +142,7 @@ impl Page {
         }
     }
 
-    pub(super) fn table(&mut self, table: &Table) {
+    pub(super) fn table(&mut self, table: &TextTable) {
         let heads: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
         self.rows(&heads, &table.rows);
     }
@@ -181,7 +181,7 @@ impl Page {
         ));
     }
 
-    pub(super) fn parameters(&mut self, question: &Question<'_>) {
+    pub(super) fn parameters(&mut self, question: &SimulationSetup<'_>) {
         self.heading("The scenario");
         if !question.sets.is_empty() {
             let sets: Vec<String> = question.sets.iter().map(ToString::to_string).collect();
@@ -202,7 +202,7 @@ impl Page {
     }
 
     /// `made` is the least number of runs of any policy.
-    pub(super) fn again(&mut self, question: &Question<'_>, made: Option<u32>) {
+    pub(super) fn again(&mut self, question: &SimulationSetup<'_>, made: Option<u32>) {
         self.command(question.command);
         if made.is_some_and(|made| made < question.runs) {
             self.paragraph("It was stopped before all runs were made; the results are those of the runs that were made.");

@@ -3,7 +3,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{Case, Question, Report};
+use super::{Case, Report, SimulationSetup};
 use crate::measure::{Engine, Metric, Series, Summary};
 
 impl Serialize for Report<'_> {
@@ -26,7 +26,7 @@ impl Serialize for Report<'_> {
 
 pub(super) fn question<M: SerializeMap>(
     map: &mut M,
-    question: &Question<'_>,
+    question: &SimulationSetup<'_>,
 ) -> Result<(), M::Error> {
     map.serialize_entry("scenario", question.name)?;
     map.serialize_entry("seed", &question.seed)?;

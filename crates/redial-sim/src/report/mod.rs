@@ -3,7 +3,7 @@
 //! A [`Report`] holds a question and its results. It serialises to JSON, and makes a figure ([`Report::svg`]) or a
 //! page for a design review ([`Report::html`]). A [`SweepReport`] does the same for scenarios that differ in one or
 //! two parameters. Nothing here depends on a terminal: the command draws its own charts from a [`Picture`] and a
-//! [`Table`], which the page uses too.
+//! [`TextTable`], which the page uses too.
 
 mod bench;
 mod figure;
@@ -29,13 +29,13 @@ pub use picture::{Picture, Point};
 pub use progress::RunProgress;
 pub use rates::Rates;
 pub use sweep::{Cells, SweepReport};
-pub use table::{Column, Table};
+pub use table::{Column, TextTable};
 
 /// A question and its results.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// The question.
-    pub question: Question<'a>,
+    pub question: SimulationSetup<'a>,
     /// The scenario, with all set parameters.
     pub scenario: &'a Scenario,
     /// The results, in the order of the request.
@@ -48,7 +48,7 @@ pub struct Report<'a> {
 
 /// What was simulated, and how.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct SimulationSetup<'a> {
     /// The name of the scenario, or its file.
     pub name: &'a str,
     /// The scenario's file.
@@ -74,7 +74,7 @@ pub struct Case {
     pub summary: Summary,
 }
 
-impl Question<'_> {
+impl SimulationSetup<'_> {
     /// The engine in words.
     pub fn engine(&self) -> String {
         self.engine.map_or_else(|| "several engines".to_owned(), |engine| engine.to_string())

@@ -2,7 +2,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::html::Page;
 use super::table::collapse;
-use super::{Question, json};
+use super::{SimulationSetup, json};
 use crate::measure::{Metric, Summary};
 use crate::sweep::{Axis, Sweep};
 use crate::{Scenario, Subject};
@@ -11,7 +11,7 @@ use crate::{Scenario, Subject};
 #[derive(Clone, Debug)]
 pub struct SweepReport<'a> {
     /// The question.
-    pub question: Question<'a>,
+    pub question: SimulationSetup<'a>,
     /// The scenario before parameters are varied.
     pub scenario: &'a Scenario,
     /// The varied parameters.

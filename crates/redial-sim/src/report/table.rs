@@ -4,7 +4,7 @@ use crate::number::{count, milliseconds, percent, ratio};
 
 /// The most important figures as text: a row for every policy with at least one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct TextTable {
     /// What is in the columns.
     pub columns: Vec<Column>,
     /// The rows, with a text for each column.
@@ -46,7 +46,7 @@ const COLUMNS: [Source; 14] = [
 impl Report<'_> {
     /// The most important figures. Duplicates, losses of healthy shards, the success of the callers under test,
     /// recovery and collapse are only shown where they apply.
-    pub fn table(&self) -> Table {
+    pub fn table(&self) -> TextTable {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
         let twice = ran.iter().any(|case| case.summary.mean(Metric::Duplicates) > 0.0);
         let has = |metric: Metric| ran.iter().any(|case| case.summary.value(metric).is_some());
@@ -59,7 +59,7 @@ impl Report<'_> {
             _ => true,
         };
         let sources: Vec<&Source> = COLUMNS.iter().filter(shown).collect();
-        Table {
+        TextTable {
             columns: sources.iter().map(|source| Column { name: source.name }).collect(),
             rows: ran
                 .iter()

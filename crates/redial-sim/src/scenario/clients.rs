@@ -45,7 +45,7 @@ pub struct Clients {
     pub keys: Keys,
     /// Whether the work may be done twice.
     #[serde(default)]
-    pub work: Work,
+    pub work: WorkSafety,
     /// Whether calls carry an idempotency key, by which the backend recognises a repeated request.
     #[serde(default)]
     pub keyed: bool,
@@ -253,7 +253,7 @@ pub enum Keys {
 /// Whether the work may be done twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Work {
+pub enum WorkSafety {
     /// A second execution changes nothing.
     #[default]
     Idempotent,
@@ -266,8 +266,8 @@ impl Clients {
     pub fn safety(&self) -> Safety {
         match (self.keyed, self.work) {
             (true, _) => Safety::Keyed,
-            (false, Work::Idempotent) => Safety::Idempotent,
-            (false, Work::Unsafe) => Safety::Unsafe,
+            (false, WorkSafety::Idempotent) => Safety::Idempotent,
+            (false, WorkSafety::Unsafe) => Safety::Unsafe,
         }
     }
 

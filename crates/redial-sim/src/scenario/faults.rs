@@ -2,7 +2,7 @@ use redial_core::{Span, Time};
 use serde::Deserialize;
 
 use super::BACKEND;
-use super::service::Answer;
+use super::service::FailureMode;
 use super::text::{moment, positive, share, some_time};
 
 /// From `start` until before `end`.
@@ -40,7 +40,7 @@ pub struct Outage {
     pub share: f64,
     /// What they get instead.
     #[serde(default = "unavailable")]
-    pub answer: Answer,
+    pub answer: FailureMode,
     /// What such a request costs, as a share of a service time. Above zero it is queued and served like any other, and
     /// answered after this work.
     #[serde(default, deserialize_with = "share")]
@@ -163,8 +163,8 @@ fn all() -> f64 {
     1.0
 }
 
-fn unavailable() -> Answer {
-    Answer::UNAVAILABLE
+fn unavailable() -> FailureMode {
+    FailureMode::UNAVAILABLE
 }
 
 impl Outage {

@@ -1,7 +1,7 @@
 use redial_core::{Policy, Span};
 
 use super::check::{Violation, invalid};
-use super::{Answer, Arrivals, Choose, Lifetime, Scenario};
+use super::{Arrivals, Choose, FailureMode, Lifetime, Scenario};
 
 /// The most attempts that can be in flight at the same time; each takes about 200 bytes.
 const MOST_IN_FLIGHT: u64 = 20_000_000;
@@ -45,7 +45,7 @@ pub(crate) fn in_flight_over_limit(scenario: &Scenario) -> Option<u64> {
     let slow = !scenario.clients.latency.is_zero()
         || backend.servers.is_none() && !backend.service.is_zero()
         || backend.lost_replies > 0.0
-        || hangs.into_iter().any(|answer| answer == Answer::Hang);
+        || hangs.into_iter().any(|answer| answer == FailureMode::Hang);
     let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
     let inside = (servers + u64::from(backend.queue)) * u64::from(backend.parts());
     let most = MOST_IN_FLIGHT;

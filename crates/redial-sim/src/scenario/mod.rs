@@ -42,7 +42,7 @@ use serde::Deserialize;
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use clients::{
     Arrivals, Choose, Clients, Keys, Lifetime, MOST_CALLERS, Others, Pace, Requeue, RetryTo, Scope,
-    Work,
+    WorkSafety,
 };
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
 pub(crate) use faults::{Period, mean_spike_factor, spike_factor};
@@ -50,7 +50,7 @@ pub use how_long::{Drawn, HowLong};
 pub(crate) use how_long::{Z99, nearest};
 pub(crate) use memory::{MOST_GUARDS, guards_over_limit, in_flight_over_limit};
 pub use read::Set;
-pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
+pub use service::{Ban, Discipline, FailureMode, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;
 pub use subject::Subject;
 

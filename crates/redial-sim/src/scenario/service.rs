@@ -34,7 +34,7 @@ pub struct Service {
     #[serde(deserialize_with = "count::<_, 0, LONGEST_QUEUE>")]
     pub backlog: u32,
     /// What requests get when the queue is full.
-    pub when_full: Answer,
+    pub when_full: FailureMode,
     /// What a rejected request costs, as a share of a service time: one that finds the queue full, no connection, or is
     /// above the rate limit. It is answered at once, and a server does this work ahead of the queue.
     #[serde(deserialize_with = "share")]
@@ -82,7 +82,7 @@ impl Default for Service {
             discipline: Discipline::Fifo,
             queue: 0,
             backlog: 0,
-            when_full: Answer::UNAVAILABLE,
+            when_full: FailureMode::UNAVAILABLE,
             reject_cost: 0.0,
             cancel: false,
             connections: None,
@@ -142,7 +142,7 @@ pub struct Servers(#[serde(deserialize_with = "count::<_, 1, 1_000_000_000>")] p
 
 /// What a request gets instead of being served. In a file a status such as 503, `"connect"`, `"reset"` or `"hang"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum FailureMode {
     /// This status, immediately.
     Status(u16),
     /// No connection.
@@ -153,7 +153,7 @@ pub enum Answer {
     Hang,
 }
 
-impl Answer {
+impl FailureMode {
     /// 503.
     pub const UNAVAILABLE: Self = Self::Status(503);
     /// 429.
@@ -172,7 +172,7 @@ impl Answer {
     }
 }
 
-impl<'de> Deserialize<'de> for Answer {
+impl<'de> Deserialize<'de> for FailureMode {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(AnswerVisitor)
     }
@@ -181,29 +181,29 @@ impl<'de> Deserialize<'de> for Answer {
 struct AnswerVisitor;
 
 impl Visitor<'_> for AnswerVisitor {
-    type Value = Answer;
+    type Value = FailureMode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a status from 400 to 599, or one of \"connect\", \"reset\", \"hang\"")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Answer, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<FailureMode, E> {
         match text {
-            "connect" => Ok(Answer::Connect),
-            "reset" => Ok(Answer::Reset),
-            "hang" => Ok(Answer::Hang),
+            "connect" => Ok(FailureMode::Connect),
+            "reset" => Ok(FailureMode::Reset),
+            "hang" => Ok(FailureMode::Hang),
             _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
         }
     }
 
-    fn visit_i64<E: Error>(self, status: i64) -> Result<Answer, E> {
+    fn visit_i64<E: Error>(self, status: i64) -> Result<FailureMode, E> {
         match u16::try_from(status) {
-            Ok(status @ 400..=599) => Ok(Answer::Status(status)),
+            Ok(status @ 400..=599) => Ok(FailureMode::Status(status)),
             _ => Err(E::invalid_value(Unexpected::Signed(status), &self)),
         }
     }
 
-    fn visit_u64<E: Error>(self, status: u64) -> Result<Answer, E> {
+    fn visit_u64<E: Error>(self, status: u64) -> Result<FailureMode, E> {
         self.visit_i64(i64::try_from(status).unwrap_or(i64::MAX))
     }
 }

@@ -6,14 +6,14 @@ use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy, Rate};
 use redial_sim::bench::{
-    Bound, Cell, CellResult, Entry, Family, Measure, Outage, Plan, Ranking, Score, Scores, Suite,
-    Unit, bars, judged, outages, rank,
+    Bound, Cell, CellResult, Family, Measure, OutageFigure, Plan, PolicyScores, Ranking, Score,
+    Scores, Suite, Unit, bars, judged, outages, rank,
 };
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject};
 
 /// Of one run. A call at risk counts for more than a call of the whole run, or for less.
-fn entry(name: &str, loss: f64, failed: f64) -> Entry {
+fn entry(name: &str, loss: f64, failed: f64) -> PolicyScores {
     let score = Score {
         loss,
         failed,
@@ -26,7 +26,7 @@ fn entry(name: &str, loss: f64, failed: f64) -> Entry {
         duplicates: 0.0,
         collapsed: failed > 0.5,
     };
-    Entry { name: name.to_owned(), scores: Scores(vec![score]) }
+    PolicyScores { name: name.to_owned(), scores: Scores(vec![score]) }
 }
 
 /// A hundred cells in which one attempt loses a tenth of all calls, and half of those at risk. `standard` loses more, by
@@ -227,7 +227,7 @@ fn the_bars_of_outages() {
 fn outages_have_upper_and_lower_limits() {
     let outage = |bound, value| {
         let (what, column, unit) = ("it".to_owned(), ["", "it"], Unit::Attempts);
-        Outage { what, column, unit, bound, values: vec![0.0, value] }
+        OutageFigure { what, column, unit, bound, values: vec![0.0, value] }
     };
     for (bound, value, kept) in [
         (Some(Bound::AtMost(1.05)), 1.05, Some(true)),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
-    Bound, Cell, CellResult, Entry, Family, Measure, Outage, Plan, Score, Scores, Suite, Unit,
-    bench, candidates, rank,
+    Bound, Cell, CellResult, Family, Measure, OutageFigure, Plan, PolicyScores, Score, Scores,
+    Suite, Unit, bench, candidates, rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -134,8 +134,8 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
     Scores(losses.iter().map(of).collect())
 }
 
-fn entry(name: &str, losses: &[f64], collapsed: bool) -> Entry {
-    Entry { name: name.to_owned(), scores: scores(losses, collapsed) }
+fn entry(name: &str, losses: &[f64], collapsed: bool) -> PolicyScores {
+    PolicyScores { name: name.to_owned(), scores: scores(losses, collapsed) }
 }
 
 /// Two cells: retrying helps in the first, and does harm in the second.
@@ -244,7 +244,7 @@ fn suites_have_tables_of_their_own() {
         Plan { cells: &cells, outages: true, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
     let outage = |what: &str, unit, bound, value| {
         let (what, column) = (what.to_owned(), ["some", "thing"]);
-        Outage { what, column, unit, bound, values: vec![value, value] }
+        OutageFigure { what, column, unit, bound, values: vec![value, value] }
     };
     let mut results = results();
     for result in &mut results {

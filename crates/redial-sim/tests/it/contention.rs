@@ -1,7 +1,7 @@
 //! The contention model against the figures of the article's own script.
 
 use redial_core::schedule::{Backoff, Jitter};
-use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
+use redial_sim::contention::{BACKOFFS, Contention, ContentionSummary, Spread, backoff};
 
 /// Writes and completion in ms, in the order of [`BACKOFFS`]: means of 100 repetitions.
 const PUBLISHED: [(u32, [(f64, f64); 5]); 3] = [
@@ -17,7 +17,7 @@ fn contention(name: &str, clients: u32, runs: u32, seed: u64) -> Contention {
     Contention { backoff: backoff(name).unwrap(), clients, runs, seed }
 }
 
-fn run(name: &str, clients: u32, runs: u32, seed: u64) -> Summary {
+fn run(name: &str, clients: u32, runs: u32, seed: u64) -> ContentionSummary {
     contention(name, clients, runs, seed).run(2).unwrap()
 }
 

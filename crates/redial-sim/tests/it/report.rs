@@ -2,7 +2,7 @@
 
 use redial_sim::measure::{Engine, Outcomes, Run, Series, Summary};
 use redial_sim::report::{
-    Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
+    Case, Picture, Rates, Report, SimulationSetup, count, milliseconds, percent, ratio,
 };
 use redial_sim::{Scenario, Subject};
 
@@ -59,7 +59,7 @@ fn run(collapsed: bool) -> Run {
 
 fn with_report<T>(runs: &[Run], wanted: u32, name: &str, look: impl Fn(&Report<'_>) -> T) -> T {
     let scenario = Scenario::read(TEXT, &[]).unwrap();
-    let question = Question {
+    let question = SimulationSetup {
         name: "mine.toml",
         text: TEXT,
         sets: &[],

@@ -89,10 +89,11 @@ impl Sampler {
                 }
             });
             memory.remember(snapshot, now);
-            let queue = backlog.oldest_due_ms.get(&memory.last.upstream).copied();
+            let queue = backlog.oldest_due_ms.get(&memory.last.upstream);
+            let oldest_due_ms = queue.copied().flatten();
             // A meter without calls is shown only if jobs wait for it.
-            if memory.last.calls > 0 || queue.flatten().is_some_and(|due| due > 0) {
-                upstreams.push(memory.upstream(&one, queue));
+            if memory.last.calls > 0 || oldest_due_ms.is_some_and(|due| due > 0) {
+                upstreams.push(memory.upstream(&one, queue.is_some(), oldest_due_ms));
             }
             if memory.last.calls > 0 {
                 sample.upstreams.push(one);
@@ -144,7 +145,12 @@ impl Memory {
         counted.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count)
     }
 
-    fn upstream(&self, sample: &UpstreamSample, queue: Option<Option<u64>>) -> UpstreamState {
+    fn upstream(
+        &self,
+        sample: &UpstreamSample,
+        is_queue: bool,
+        oldest_due_ms: Option<u64>,
+    ) -> UpstreamState {
         let Snapshot { reading, balance, breakers, in_flight, parked, .. } = self.last;
         let top = self.top_failure();
         let mut upstream = UpstreamState {
@@ -161,8 +167,8 @@ impl Memory {
             breaker: breakers.map(advice::breaker),
             in_flight,
             parked,
-            is_queue: queue.is_some(),
-            oldest_due_ms: queue.flatten(),
+            is_queue,
+            oldest_due_ms,
             action: None,
             is_failing: self.outcomes().are_failures(),
             outcomes: self.outcomes(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use redial_sim::report::{Case, Question as ReportQuestion, Report};
+use redial_sim::report::{Case, Report, SimulationSetup};
 use redial_sim::scenario::Set;
 
 use super::{Ask, Playground, Question};
@@ -28,7 +28,7 @@ impl Ready {
         let engines: Vec<_> = self.cases.iter().map(|case| case.summary.engine).collect();
         let engine = engines.first().copied().filter(|first| engines.iter().all(|it| it == first));
         let report = Report {
-            question: ReportQuestion {
+            question: SimulationSetup {
                 name: setting.story.scenario,
                 text: setting.text,
                 sets: &self.sets,

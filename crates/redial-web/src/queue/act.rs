@@ -8,7 +8,9 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use redial_core::Rate;
-use redial_queue::durable::{Filter, Redrive, Settings, Store, redrive_in_pages, remove_in_pages};
+use redial_queue::durable::{
+    Filter, QueueSettings, Redrive, Store, redrive_in_pages, remove_in_pages,
+};
 use serde::{Deserialize, Serialize};
 
 use super::job::{JobRow, millis, row};
@@ -145,6 +147,6 @@ pub(super) async fn pause(
         return Err(ApiError::new(StatusCode::NOT_FOUND, why));
     }
     let settings = store.settings(&queue).await?;
-    store.set(&queue, &Settings { paused, ..settings }).await?;
+    store.set(&queue, &QueueSettings { paused, ..settings }).await?;
     Ok(Json(Pause { queue, paused }))
 }

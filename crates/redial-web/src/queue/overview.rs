@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use redial_queue::durable::{Counts, Group, Settings};
+use redial_queue::durable::{Counts, Group, QueueSettings};
 use serde::{Deserialize, Serialize};
 
 use super::job::{millis, ms};
@@ -170,7 +170,7 @@ fn rates((from, before): &(u64, Counts), (to, after): &(u64, Counts)) -> Rates {
     (*to, rate(|c| c.enqueued), rate(|c| c.done), rate(|c| c.retried), rate(|c| c.died))
 }
 
-fn queue(name: &str, settings: &Settings, counts: &Counts, rates: Vec<Rates>) -> QueueRow {
+fn queue(name: &str, settings: &QueueSettings, counts: &Counts, rates: Vec<Rates>) -> QueueRow {
     QueueRow {
         name: name.to_owned(),
         paused: settings.paused,

@@ -3,7 +3,7 @@
 
 use redial_core::{Draft, Policy, Span, Time};
 use redial_live::{Fault, Naive};
-use redial_sim::scenario::{Answer, Arrivals, Clients, HintGiven, Outage, Pace, Slowdown};
+use redial_sim::scenario::{Arrivals, Clients, FailureMode, HintGiven, Outage, Pace, Slowdown};
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, exact};
 use redial_web::{Demo, DemoFault};
@@ -34,14 +34,14 @@ fn with(scenario: &Scenario, pressed: &DemoFault) -> Scenario {
         service: None,
     };
     match pressed.fault {
-        Fault::Down => scenario.outage.push(some(1.0, Answer::UNAVAILABLE, 0.0)),
-        Fault::Failing(share) => scenario.brownout.push(some(share, Answer::UNAVAILABLE, 0.0)),
+        Fault::Down => scenario.outage.push(some(1.0, FailureMode::UNAVAILABLE, 0.0)),
+        Fault::Failing(share) => scenario.brownout.push(some(share, FailureMode::UNAVAILABLE, 0.0)),
         Fault::Limiting(share) => {
-            scenario.brownout.push(some(share, Answer::LIMITED, 0.0));
+            scenario.brownout.push(some(share, FailureMode::LIMITED, 0.0));
             scenario.backend.hint = HintGiven::Fixed(Span::SECOND);
         }
         // After the work.
-        Fault::LosingReplies(share) => scenario.brownout.push(some(share, Answer::Reset, 1.0)),
+        Fault::LosingReplies(share) => scenario.brownout.push(some(share, FailureMode::Reset, 1.0)),
         Fault::Slow(factor) => scenario.slowdown.push(Slowdown { start, duration, factor }),
     }
     scenario

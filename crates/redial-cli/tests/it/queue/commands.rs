@@ -184,13 +184,13 @@ fn settings_hold_until_they_are_changed() {
     lab.ok(&["queue", "add", "--payload", "x"]);
     lab.ok(&["queue", "pause"]);
     let mut worker = lab.start(&["--exec", "echo ran >> log", "--until", "empty"]);
-    lab.ok(&["queue", "set", "--rate", "100/m", "--most-dead", "7", "--per-key", "0"]);
+    lab.ok(&["queue", "set", "--rate", "100/m", "--most-dead", "7", "--per-key", "none"]);
     let stats = lab.stats();
     assert_eq!((&stats["paused"], &stats["burst"]), (&true.into(), &1.into()), "{stats}");
     assert_eq!((&stats["most_dead"], &stats["per_key"]), (&7.into(), &0.into()), "{stats}");
     let shown = lab.ok(&["queue", "stats"]);
     assert!(shown.contains("paused") && shown.contains("at most 7 dead letters"), "{shown}");
-    lab.ok(&["queue", "set", "--rate", "none", "--most-dead", "none"]);
+    lab.ok(&["queue", "set", "--rate", "none", "--most-dead", "none", "--per-key", "0"]);
     lab.scratch.file("log", "resumed\n");
     lab.ok(&["queue", "resume"]);
     assert!(worker.wait().unwrap().success());

@@ -36,7 +36,7 @@ use redial_core::{Draft, Invalid, Observer, Policy, Preset, Span};
 
 use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
-use crate::watch::Watch;
+use crate::watch::Watcher;
 use run::Run;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
@@ -149,7 +149,7 @@ pub struct Worker {
     lease: Duration,
     drain: Option<Duration>,
     until: Until,
-    watch: Option<Arc<dyn Watch<Job>>>,
+    watch: Option<Arc<dyn Watcher<Job>>>,
     observer: Option<Arc<dyn Observer>>,
     gauge: Gauge,
 }
@@ -218,7 +218,7 @@ impl Worker {
     }
 
     /// Notifies `watch` of what becomes of jobs.
-    pub fn watch(self, watch: impl Watch<Job> + 'static) -> Self {
+    pub fn watch(self, watch: impl Watcher<Job> + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
     }
 

@@ -9,7 +9,7 @@ use super::engine::Decision;
 use super::outbox::Outgoing;
 use crate::clock::Clock;
 use crate::stats::{Running, Tally, WorkStats};
-use crate::watch::{Watch, WorkEvent};
+use crate::watch::{Watcher, WorkEvent};
 
 /// What a worker is doing, and has done so far.
 #[derive(Clone, Debug, Default)]
@@ -58,12 +58,12 @@ impl Gauge {
 /// Counts what becomes of jobs, and notifies the watcher.
 pub(super) struct Reporter {
     gauge: Gauge,
-    watch: Option<Arc<dyn Watch<Job>>>,
+    watch: Option<Arc<dyn Watcher<Job>>>,
     report: WorkerReport,
 }
 
 impl Reporter {
-    pub(super) fn new(gauge: Gauge, watch: Option<Arc<dyn Watch<Job>>>, workers: usize) -> Self {
+    pub(super) fn new(gauge: Gauge, watch: Option<Arc<dyn Watcher<Job>>>, workers: usize) -> Self {
         gauge.shared.tally.set_workers(workers);
         Self { gauge, watch, report: WorkerReport::default() }
     }

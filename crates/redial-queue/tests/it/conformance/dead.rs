@@ -3,8 +3,8 @@ use std::time::Duration;
 use redial_core::Progress;
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Edit, Filter, JobId, NewPolicy, Redrive, Settings, Settlement, Start, State, redrive_in_pages,
-    remove_in_pages,
+    Edit, Filter, JobId, NewPolicy, QueueSettings, Redrive, Settlement, Start, State,
+    redrive_in_pages, remove_in_pages,
 };
 
 use super::shop::{HOUR, NOW, Shop, dead, job, retry};
@@ -65,7 +65,7 @@ pub(super) async fn redrive_touches_only_dead_letters(shop: &Shop) {
 }
 
 pub(super) async fn dead_letters_beyond_the_limit_are_dropped(shop: &Shop) {
-    shop.set(&Settings { most_dead: Some(2), ..Settings::default() }).await;
+    shop.set(&QueueSettings { most_dead: Some(2), ..QueueSettings::default() }).await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c", "d"] {
         ids.push(shop.dead(job(name)).await);
@@ -73,7 +73,7 @@ pub(super) async fn dead_letters_beyond_the_limit_are_dropped(shop: &Shop) {
     assert_eq!(shop.list(Filter::default()).await, ids[2..]);
     let counts = shop.counts().await;
     assert_eq!((counts.dead, counts.died, counts.dropped), (2, 4, 2));
-    shop.set(&Settings { most_dead: Some(0), ..Settings::default() }).await;
+    shop.set(&QueueSettings { most_dead: Some(0), ..QueueSettings::default() }).await;
     shop.dead(job("e")).await;
     let counts = shop.counts().await;
     assert_eq!((counts.dead, counts.died, counts.dropped), (0, 5, 5));
@@ -142,7 +142,7 @@ pub(super) async fn a_lower_limit_on_dead_letters_applies_at_once(shop: &Shop) {
     for name in ["a", "b", "c"] {
         ids.push(shop.dead(job(name)).await);
     }
-    shop.set(&Settings { most_dead: Some(1), ..Settings::default() }).await;
+    shop.set(&QueueSettings { most_dead: Some(1), ..QueueSettings::default() }).await;
     assert_eq!(shop.list(Filter::default()).await, ids[2..]);
     let numbers = async || {
         let counts = shop.counts().await;

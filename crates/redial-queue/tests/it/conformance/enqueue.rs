@@ -2,8 +2,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redial_queue::Priority;
 use redial_queue::durable::{
-    DurableQueue, Edit, Enqueued, Filter, NewJob, NewPolicy, Settings, Start, State, StoreError,
-    WhenWaiting,
+    DurableQueue, Edit, Enqueued, Filter, NewJob, NewPolicy, QueueSettings, Start, State,
+    StoreError, WhenWaiting,
 };
 
 use super::shop::{HOUR, Shop, job};
@@ -124,7 +124,7 @@ pub(super) async fn invalid_jobs_are_refused(shop: &Shop) {
     for name in ["", "a\nb", &"x".repeat(101)] {
         let answer = shop.store.enqueue(name, vec![job("")]).await;
         assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
-        let answer = shop.store.set(name, &Settings::default()).await;
+        let answer = shop.store.set(name, &QueueSettings::default()).await;
         assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
     }
     assert_eq!(shop.store.queues().await.unwrap(), [Shop::QUEUE]);

@@ -7,7 +7,8 @@ use redial_core::Rate;
 use redial_core::admit::RateRule;
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Claim, Claims, Counts, Filter, JobId, JobVerdict, Redrive, Settings, Start, Store, WhenWaiting,
+    Claim, Claims, Counts, Filter, JobId, JobVerdict, QueueSettings, Redrive, Start, Store,
+    WhenWaiting,
 };
 use tokio::time::timeout;
 
@@ -16,7 +17,7 @@ use super::shop::{HOUR, NOW, Shop, about, job, retry};
 pub(super) async fn a_paused_queue_claims_nothing(shop: &Shop) {
     let ids = shop.put_all(vec![job("a"), job("b")]).await;
     let running = shop.claim_one().await;
-    shop.set(&Settings { paused: true, ..Settings::default() }).await;
+    shop.set(&QueueSettings { paused: true, ..QueueSettings::default() }).await;
     let claims = shop.look(5, HOUR).await;
     assert_eq!((claims.jobs.len(), claims.next), (0, None));
     shop.settle(&running, retry(NOW)).await;
@@ -25,15 +26,15 @@ pub(super) async fn a_paused_queue_claims_nothing(shop: &Shop) {
     let other = Claim { queue: "elsewhere".to_owned(), most: 5, lease: HOUR };
     shop.store.enqueue("elsewhere", vec![job("d")]).await.unwrap();
     assert_eq!(shop.store.claim(&other).await.unwrap().jobs.len(), 1);
-    shop.set(&Settings::default()).await;
+    shop.set(&QueueSettings::default()).await;
     assert_eq!(shop.ids(1).await, [ids[1].id()]);
     assert_eq!(shop.claim(5).await.len(), 2);
 }
 
 pub(super) async fn settings_are_kept(shop: &Shop) {
-    assert_eq!(shop.store.settings(Shop::QUEUE).await.unwrap(), Settings::default());
+    assert_eq!(shop.store.settings(Shop::QUEUE).await.unwrap(), QueueSettings::default());
     let rate = Rate::new(7, Duration::from_millis(1500));
-    let settings = Settings {
+    let settings = QueueSettings {
         paused: true,
         rate: Some(RateRule::new(rate, 9)),
         per_key: NonZeroU32::new(4),
@@ -41,15 +42,15 @@ pub(super) async fn settings_are_kept(shop: &Shop) {
     };
     shop.set(&settings).await;
     assert_eq!(shop.store.settings(Shop::QUEUE).await.unwrap(), settings);
-    assert_eq!(shop.store.settings("elsewhere").await.unwrap(), Settings::default());
-    shop.set(&Settings::default()).await;
-    assert_eq!(shop.store.settings(Shop::QUEUE).await.unwrap(), Settings::default());
+    assert_eq!(shop.store.settings("elsewhere").await.unwrap(), QueueSettings::default());
+    shop.set(&QueueSettings::default()).await;
+    assert_eq!(shop.store.settings(Shop::QUEUE).await.unwrap(), QueueSettings::default());
 }
 
 pub(super) async fn a_rate_bounds_claims(shop: &Shop) {
     shop.put_all((0..9).map(|_| job("")).collect()).await;
     let rate = Some(RateRule::new(Rate::new(1, HOUR), 4));
-    shop.set(&Settings { rate, ..Settings::default() }).await;
+    shop.set(&QueueSettings { rate, ..QueueSettings::default() }).await;
     let claims = shop.look(3, 5 * HOUR).await;
     assert_eq!((claims.jobs.len(), claims.limited), (3, false));
     let claims = shop.look(3, 5 * HOUR).await;
@@ -58,29 +59,29 @@ pub(super) async fn a_rate_bounds_claims(shop: &Shop) {
     assert_eq!((claims.jobs.len(), claims.limited), (0, true));
     assert!(about(claims.next, HOUR), "{:?}", claims.next);
     assert_eq!((shop.counts().await.due, shop.counts().await.running), (5, 4));
-    shop.set(&Settings::default()).await;
+    shop.set(&QueueSettings::default()).await;
     assert_eq!(shop.claim(9).await.len(), 5);
 }
 
 pub(super) async fn a_claim_is_limited_only_if_the_rate_holds_back_due_jobs(shop: &Shop) {
     let rate = Some(RateRule::new(Rate::new(1, HOUR), 1));
-    shop.set(&Settings { rate, ..Settings::default() }).await;
+    shop.set(&QueueSettings { rate, ..QueueSettings::default() }).await;
     assert!(!shop.look(3, HOUR).await.limited, "no jobs");
     shop.put_all(vec![job(""), job("").start(Start::After(HOUR))]).await;
     let claims = shop.look(3, 5 * HOUR).await;
     assert_eq!((claims.jobs.len(), claims.limited), (1, false), "the other job is not due");
     shop.add(job("")).await;
     assert!(shop.look(3, HOUR).await.limited);
-    shop.set(&Settings { rate, paused: true, ..Settings::default() }).await;
+    shop.set(&QueueSettings { rate, paused: true, ..QueueSettings::default() }).await;
     assert!(!shop.look(3, HOUR).await.limited, "paused");
 }
 
 pub(super) async fn a_rate_of_zero_claims_nothing(shop: &Shop) {
     shop.add(job("")).await;
     let rate = Some(RateRule::new(Rate::ZERO, 4));
-    shop.set(&Settings { rate, ..Settings::default() }).await;
+    shop.set(&QueueSettings { rate, ..QueueSettings::default() }).await;
     assert_eq!(shop.ids(3).await, []);
-    shop.set(&Settings::default()).await;
+    shop.set(&QueueSettings::default()).await;
     assert_eq!(shop.ids(3).await.len(), 1);
 }
 
@@ -202,10 +203,10 @@ pub(super) async fn changed_ends_for_a_release_a_redrive_and_a_resume(shop: &Sho
     let third = soon(waiting).await.unwrap().jobs.remove(0);
     assert_eq!(third.job.id, ids[1].id());
 
-    shop.set(&Settings { paused: true, ..Settings::default() }).await;
+    shop.set(&QueueSettings { paused: true, ..QueueSettings::default() }).await;
     let fourth = shop.add(job("")).await;
     let waiting = fetcher(&shop.store);
     tokio::task::yield_now().await;
-    shop.set(&Settings::default()).await;
+    shop.set(&QueueSettings::default()).await;
     assert_eq!(soon(waiting).await.unwrap().jobs[0].job.id, fourth);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use redial_core::{Progress, Span};
 use redial_queue::durable::{
-    Claim, Claimed, Claims, Counts, Enqueued, Filter, Job, JobId, JobVerdict, NewJob, Settings,
-    Settled, Settlement, State, Store,
+    Claim, Claimed, Claims, Counts, Enqueued, Filter, Job, JobId, JobVerdict, NewJob,
+    QueueSettings, Settled, Settlement, State, Store,
 };
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -117,13 +117,13 @@ impl Shop {
         self.store.counts(Self::QUEUE).await.unwrap()
     }
 
-    pub(crate) async fn set(&self, settings: &Settings) {
+    pub(crate) async fn set(&self, settings: &QueueSettings) {
         self.store.set(Self::QUEUE, settings).await.unwrap();
     }
 
     pub(crate) async fn per_key(&self, per_key: u32) {
         let per_key = NonZeroU32::new(per_key);
-        self.set(&Settings { per_key, ..Settings::default() }).await;
+        self.set(&QueueSettings { per_key, ..QueueSettings::default() }).await;
     }
 }
 

@@ -11,8 +11,8 @@ use redial_core::schedule::Backoff;
 use redial_core::{Policy, Rate};
 use redial_queue::WorkStats;
 use redial_queue::durable::{
-    Counts, DurableQueue, Handled, Job, JobVerdict, NewJob, Settings, Start, Until, WhenWaiting,
-    Worker,
+    Counts, DurableQueue, Handled, Job, JobVerdict, NewJob, QueueSettings, Start, Until,
+    WhenWaiting, Worker,
 };
 use redial_queue::telemetry::{QueueMetrics, QueuePublisher, WorkMetrics};
 
@@ -72,7 +72,7 @@ async fn depth_by_state_and_jobs_by_result(shop: &Shop) {
     let _here = metrics::set_default_local_recorder(&recorder);
     shop.dead(job("")).await;
     shop.dead(job("")).await;
-    shop.set(&Settings { most_dead: Some(1), ..Settings::default() }).await;
+    shop.set(&QueueSettings { most_dead: Some(1), ..QueueSettings::default() }).await;
     shop.add(job("")).await;
     let done = shop.claim_one().await;
     shop.settle(&done, JobVerdict::Done).await;
@@ -154,7 +154,7 @@ async fn a_worker_shows_its_retries_by_reason(shop: &Shop) {
 
 async fn a_worker_shows_how_long_the_rate_held_it_back(shop: &Shop) {
     let rate = RateRule::new(Rate::new(1, Duration::from_millis(300)), 1);
-    shop.set(&Settings { rate: Some(rate), ..Settings::default() }).await;
+    shop.set(&QueueSettings { rate: Some(rate), ..QueueSettings::default() }).await;
     shop.put_all(vec![job(""), job(""), job("")]).await;
     let worker = worker(shop);
     let gauge = worker.gauge();
@@ -162,7 +162,7 @@ async fn a_worker_shows_how_long_the_rate_held_it_back(shop: &Shop) {
     let waited = gauge.read().work.limiter_wait;
     // Of 600 ms, what it was not busy with other things.
     assert!(waited > Duration::ZERO && waited <= Duration::from_millis(610), "{waited:?}");
-    shop.set(&Settings::default()).await;
+    shop.set(&QueueSettings::default()).await;
     shop.add(job("")).await;
     let worker = self::worker(shop);
     let gauge = worker.gauge();

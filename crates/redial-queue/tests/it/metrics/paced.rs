@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
     Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Job, JobId, JobLease,
-    NewJob, Redrive, Reply, Settings, Settled, Settlement, Store, StoreError,
+    NewJob, QueueSettings, Redrive, Reply, Settled, Settlement, Store, StoreError,
 };
 use redial_queue::telemetry::QueuePublisher;
 use tokio::time::sleep;
@@ -105,11 +105,11 @@ impl Store for Looked {
         no()
     }
 
-    fn settings<'a>(&'a self, _: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, _: &'a str) -> Reply<'a, QueueSettings> {
         no()
     }
 
-    fn set<'a>(&'a self, _: &'a str, _: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, _: &'a str, _: &'a QueueSettings) -> Reply<'a, ()> {
         no()
     }
 }

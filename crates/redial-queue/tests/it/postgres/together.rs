@@ -5,7 +5,7 @@ use std::time::Duration;
 use redial_core::admit::RateRule;
 use redial_core::{Rate, Span};
 use redial_queue::durable::{
-    Enqueued, Filter, JobVerdict, NewJob, Settings, Settlement, State, Store, WhenWaiting,
+    Enqueued, Filter, JobVerdict, NewJob, QueueSettings, Settlement, State, Store, WhenWaiting,
 };
 use redial_queue::postgres::PostgresStore;
 
@@ -21,7 +21,7 @@ async fn two() -> [PostgresStore; 2] {
 async fn a_rate_holds_over_all_processes() {
     let stores = two().await;
     let rate = Some(RateRule::new(Rate { count: 1, per: Span::from_secs(3600) }, 7));
-    stores[0].set(QUEUE, &Settings { rate, ..Settings::default() }).await.unwrap();
+    stores[0].set(QUEUE, &QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
     let jobs = (0..40).map(|n| NewJob::new(format!("{n}"))).collect();
     stores[0].enqueue(QUEUE, jobs).await.unwrap();
     let claims = (0..10).map(|n| {
@@ -108,7 +108,7 @@ async fn more_keys_than_the_server_has_locks() {
 #[tokio::test]
 async fn dead_letters_stay_within_their_limit_over_all_processes() {
     let stores = two().await;
-    let settings = Settings { most_dead: Some(5), ..Settings::default() };
+    let settings = QueueSettings { most_dead: Some(5), ..QueueSettings::default() };
     stores[0].set(QUEUE, &settings).await.unwrap();
     let jobs = (0..40).map(|n| NewJob::new(format!("{n}"))).collect();
     stores[0].enqueue(QUEUE, jobs).await.unwrap();

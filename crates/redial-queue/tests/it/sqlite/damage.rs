@@ -158,7 +158,10 @@ async fn an_unreadable_row_does_not_block_others() {
     store
         .set(
             "q",
-            &redial_queue::durable::Settings { per_key: NonZeroU32::new(5), ..Default::default() },
+            &redial_queue::durable::QueueSettings {
+                per_key: NonZeroU32::new(5),
+                ..Default::default()
+            },
         )
         .await
         .unwrap();

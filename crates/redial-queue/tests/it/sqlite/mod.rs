@@ -4,7 +4,6 @@ mod basics;
 mod damage;
 mod disk;
 mod files;
-mod idempotency;
 mod opening;
 mod shared;
 mod shim;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redial_core::admit::RateRule;
 use redial_core::{Rate, Span};
 use redial_queue::durable::{
-    DurableQueue, Edit, Filter, JobVerdict, NewJob, NewPolicy, Settings, State, StoreError,
+    DurableQueue, Edit, Filter, JobVerdict, NewJob, NewPolicy, QueueSettings, State, StoreError,
 };
 
 use crate::conformance::{Shop, job, sqlite};
@@ -105,7 +105,7 @@ async fn invalid_settings_are_refused() {
     for (rule, part) in rules {
         let why = why(queue.change(|settings| settings.rate = Some(rule)).await);
         assert!(why.contains(part), "{why}");
-        assert_eq!(queue.settings().await.unwrap(), Settings::default());
+        assert_eq!(queue.settings().await.unwrap(), QueueSettings::default());
     }
     queue.change(|settings| settings.rate = Some(RateRule::new(second, 1))).await.unwrap();
     assert_eq!(queue.settings().await.unwrap().rate, Some(RateRule::new(second, 1)));

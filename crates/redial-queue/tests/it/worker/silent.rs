@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use redial_core::Progress;
 use redial_queue::durable::{
     Claim, Claimed, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Group, Handled, Handler,
-    Job, JobId, JobLease, JobVerdict, NewJob, Redrive, Reply, Settings, Settled, Settlement, State,
-    Store, StoreError, Worker, standard,
+    Job, JobId, JobLease, JobVerdict, NewJob, QueueSettings, Redrive, Reply, Settled, Settlement,
+    State, Store, StoreError, Worker, standard,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -171,11 +171,11 @@ impl Store for SlowStore {
         unused()
     }
 
-    fn settings<'a>(&'a self, _: &'a str) -> Reply<'a, Settings> {
+    fn settings<'a>(&'a self, _: &'a str) -> Reply<'a, QueueSettings> {
         unused()
     }
 
-    fn set<'a>(&'a self, _: &'a str, _: &'a Settings) -> Reply<'a, ()> {
+    fn set<'a>(&'a self, _: &'a str, _: &'a QueueSettings) -> Reply<'a, ()> {
         unused()
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redial_core::Progress;
 use redial_queue::durable::{
-    Filter, Handled, Job, Settings, State, Store, Tried, Until, WorkerReport,
+    Filter, Handled, Job, QueueSettings, State, Store, Tried, Until, WorkerReport,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -118,7 +118,7 @@ async fn an_empty_queue_ends_a_worker_until_empty() {
 async fn nothing_is_due_in_a_paused_queue() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
-    shop.set(&Settings { paused: true, ..Settings::default() }).await;
+    shop.set(&QueueSettings { paused: true, ..QueueSettings::default() }).await;
     let run = worker(&shop).until(Until::NothingDue);
     let run = run.run(|_| async { Handled::Done }, std::future::pending());
     let ended = tokio::time::timeout(Duration::from_secs(60), run).await;

@@ -12,7 +12,7 @@ use super::edge::Edge;
 use super::flight::Target;
 use crate::open_loop::OpenLoop;
 use crate::random::below;
-use crate::scenario::{Clients, Keys, Work};
+use crate::scenario::{Clients, Keys, WorkSafety};
 use crate::{Scenario, Stream};
 use endpoints::Endpoints;
 
@@ -94,7 +94,7 @@ impl<'a> Callers<'a> {
         let fixed = clients.arrivals.callers();
         let count = fixed.unwrap_or(0) as usize;
         let restarts = !scenario.restart.is_empty();
-        let is_tracked = clients.work == Work::Unsafe;
+        let is_tracked = clients.work == WorkSafety::Unsafe;
         let streams = Stream::new(seed);
         Self {
             clients,

@@ -4,7 +4,7 @@ use super::BenchReport;
 use crate::Subject;
 use crate::bench::{Bar, Bound, Family, Measure, Unit, bars, judged};
 use crate::number::{milliseconds, percent};
-use crate::report::{Column, Table};
+use crate::report::{Column, TextTable};
 
 const COLUMNS: [[&str; 2]; 5] =
     [["", "bar"], ["", "value"], ["", "limit"], ["", "kept"], ["calls", "at risk"]];
@@ -25,7 +25,7 @@ impl BenchReport<'_> {
     }
 
     /// The bars as a table, with a title.
-    pub fn bar_table(&self) -> Option<(String, Table)> {
+    pub fn bar_table(&self) -> Option<(String, TextTable)> {
         let (name, bars) = self.bars();
         let row = |bar: &Bar| {
             let text = |value: f64| text(bar.unit, value);
@@ -46,7 +46,7 @@ impl BenchReport<'_> {
         (!bars.is_empty()).then(|| {
             let columns = COLUMNS.map(|name| Column { name }).to_vec();
             let rows = bars.iter().map(row).collect();
-            (format!("What a default should keep: {name}"), Table { columns, rows })
+            (format!("What a default should keep: {name}"), TextTable { columns, rows })
         })
     }
 
@@ -61,7 +61,7 @@ impl BenchReport<'_> {
     }
 
     /// The outages by what is measured in them, each with a title.
-    pub(super) fn outage_tables(&self) -> Vec<(String, Table)> {
+    pub(super) fn outage_tables(&self) -> Vec<(String, TextTable)> {
         let titles = [
             ("A total outage: attempts per call, by the number of clients", Unit::Attempts),
             ("A total outage: mean time to failure", Unit::Milliseconds),
@@ -71,14 +71,14 @@ impl BenchReport<'_> {
         titles.into_iter().filter_map(titled).collect()
     }
 
-    fn outage_table(&self, unit: Unit) -> Option<Table> {
+    fn outage_table(&self, unit: Unit) -> Option<TextTable> {
         let all: Vec<_> = self.outages.iter().filter(|it| it.unit == unit).collect();
         let heads = all.iter().map(|it| Column { name: it.column });
         let row = |(place, subject): (usize, &Subject)| {
             let values = all.iter().filter_map(|it| it.values.get(place));
             [subject.name.clone()].into_iter().chain(values.map(|it| text(unit, *it))).collect()
         };
-        (!all.is_empty()).then(|| Table {
+        (!all.is_empty()).then(|| TextTable {
             columns: [Column { name: ["", "policy"] }].into_iter().chain(heads).collect(),
             rows: self.plan.subjects.iter().enumerate().map(row).collect(),
         })

@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::BenchReport;
 use crate::Subject;
 use crate::bench::{
-    Bar, Bound, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores, Suite,
+    Bar, Bound, Cell, CellResult, Family, Figures, Measure, OutageFigure, Ranking, Scores, Suite,
 };
 
 impl Serialize for BenchReport<'_> {
@@ -114,7 +114,7 @@ impl Serialize for Kept<'_> {
     }
 }
 
-struct Down<'a>(&'a Outage, &'a [Subject]);
+struct Down<'a>(&'a OutageFigure, &'a [Subject]);
 
 impl Serialize for Down<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -6,9 +6,11 @@ mod json;
 mod page;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
-use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, Suite, rank};
+use crate::bench::{
+    Cell, CellResult, Family, Figures, OutageFigure, Plan, PolicyScores, Ranking, Suite, rank,
+};
 use crate::number::{count, milliseconds, ratio};
-use crate::report::{Column, Table};
+use crate::report::{Column, TextTable};
 
 /// A bench and its results.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ pub struct BenchReport<'a> {
     /// The results of the cells that were completed.
     pub results: Vec<CellResult>,
     /// The outages that were completed.
-    pub outages: Vec<Outage>,
+    pub outages: Vec<OutageFigure>,
     /// The command that reproduces the report.
     pub command: &'a str,
     /// The time that it took.
@@ -93,7 +95,7 @@ impl BenchReport<'_> {
     }
 
     /// The tables of the policies, each with a title. Losses are in points.
-    pub fn tables(&self) -> Vec<(String, Table)> {
+    pub fn tables(&self) -> Vec<(String, TextTable)> {
         let families = [
             ("Only the deadline ends an attempt", Some(Family::Deadline)),
             ("The user has set a timeout of attempts", Some(Family::Timeout)),
@@ -114,7 +116,7 @@ impl BenchReport<'_> {
     }
 
     /// The policies by this measure.
-    pub fn table(&self, suite: Suite, family: Option<Family>, by: Measure) -> Table {
+    pub fn table(&self, suite: Suite, family: Option<Family>, by: Measure) -> TextTable {
         let sources = || COLUMNS.iter().filter(|it| it.only.is_none_or(|only| only == by));
         let label = |(above, cell): (f64, usize)| match (self.plan.cells.get(cell), family) {
             (Some(cell), Some(_)) if above > 0.0005 => cell.name.clone(),
@@ -126,7 +128,7 @@ impl BenchReport<'_> {
         let row = |it: &Ranking| -> Vec<String> {
             sources().map(|source| (source.text)(&label, it, it.by(by))).collect()
         };
-        Table {
+        TextTable {
             columns: sources().map(|source| Column { name: source.name }).collect(),
             rows: self.ranking(suite, family, by).iter().map(row).collect(),
         }
@@ -158,13 +160,15 @@ impl BenchReport<'_> {
             points(result.one_attempt.loss()),
             points(result.oracle.scores.loss()),
         ];
-        let collapsed = |entry: &Entry| if entry.scores.collapses() { " ✗" } else { "" };
-        let loss = |entry: &Entry| format!("{}{}", points(entry.scores.loss()), collapsed(entry));
+        let collapsed = |entry: &PolicyScores| if entry.scores.collapses() { " ✗" } else { "" };
+        let loss =
+            |entry: &PolicyScores| format!("{}{}", points(entry.scores.loss()), collapsed(entry));
         if each {
             row.extend(result.policies.iter().map(loss));
         } else {
-            let by_loss = |a: &&Entry, b: &&Entry| a.scores.loss().total_cmp(&b.scores.loss());
-            let named = |entry: &Entry| format!("{} {}", loss(entry), entry.name);
+            let by_loss =
+                |a: &&PolicyScores, b: &&PolicyScores| a.scores.loss().total_cmp(&b.scores.loss());
+            let named = |entry: &PolicyScores| format!("{} {}", loss(entry), entry.name);
             row.push(result.policies.iter().min_by(by_loss).map_or_else(String::new, named));
             row.push(result.policies.iter().max_by(by_loss).map_or_else(String::new, named));
         }

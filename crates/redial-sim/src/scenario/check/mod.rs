@@ -8,8 +8,8 @@ use std::fmt;
 use redial_core::{Span, Time};
 
 use super::{
-    Answer, BACKEND, Discipline, HintGiven, Outage, Restart, STEPS, Scenario, Service, SwitchedOff,
-    memory,
+    BACKEND, Discipline, FailureMode, HintGiven, Outage, Restart, STEPS, Scenario, Service,
+    SwitchedOff, memory,
 };
 
 /// The most steps that a run is recorded in; a step is a fiftieth of the window.
@@ -263,7 +263,7 @@ fn outage_cost(path: &str, it: &Outage, service: &Service) -> Result<(), Violati
     if it.cost > 0.0 && service.service.is_zero() {
         return invalid(path, "is a share of the service time, which is zero: set service");
     }
-    if it.cost > 0.0 && it.answer == Answer::Connect {
+    if it.cost > 0.0 && it.answer == FailureMode::Connect {
         return invalid(path, "a request without a connection costs no work: use another answer");
     }
     Ok(())

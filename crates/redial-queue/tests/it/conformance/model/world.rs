@@ -3,8 +3,8 @@ use std::num::NonZeroU32;
 use redial_core::{Progress, Span};
 use redial_queue::Priority;
 use redial_queue::durable::{
-    Claim, Edit, Enqueued, Filter, Job, JobId, JobLease, JobVerdict, NewJob, Redrive, Settings,
-    Settled, Settlement, Start, State, Tried, WhenWaiting,
+    Claim, Edit, Enqueued, Filter, Job, JobId, JobLease, JobVerdict, NewJob, QueueSettings,
+    Redrive, Settled, Settlement, Start, State, Tried, WhenWaiting,
 };
 
 use super::super::shop::{HOUR, NOW, Shop};
@@ -51,7 +51,8 @@ pub(super) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(super) async fn new(shop: &'a Shop, queue: String, per_key: u32) -> Self {
-        let settings = Settings { per_key: NonZeroU32::new(per_key), ..Settings::default() };
+        let settings =
+            QueueSettings { per_key: NonZeroU32::new(per_key), ..QueueSettings::default() };
         shop.store.set(&queue, &settings).await.unwrap();
         let (jobs, leases, totals) = (Vec::new(), Vec::new(), Totals::default());
         Self { shop, queue, per_key, paused: false, now: 0, jobs, leases, totals }
@@ -69,10 +70,10 @@ impl<'a> World<'a> {
             Step::Edit { place: which } => self.edit(*which, place).await,
             Step::Pause(paused) => {
                 self.paused = *paused;
-                let settings = Settings {
+                let settings = QueueSettings {
                     paused: *paused,
                     per_key: NonZeroU32::new(self.per_key),
-                    ..Settings::default()
+                    ..QueueSettings::default()
                 };
                 self.shop.store.set(&self.queue, &settings).await.unwrap();
             }

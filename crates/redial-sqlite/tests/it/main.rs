@@ -1,12 +1,47 @@
 //! The states of an idempotency record, as in the tests of the other stores.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redial::http::server::idempotency::{
     Begun, IdempotencyStore, IdempotencyStoreError, Interrupted, KeyClaim, KeyTerms,
 };
 
-use super::support::{Directory, open, within};
+use redial_sqlite::SqliteFile;
+
+/// A temporary directory.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redial-keys-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: impl AsRef<Path>) -> SqliteFile {
+    SqliteFile::open(path).unwrap()
+}
+
+/// Waits for an event that has no defined time.
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("timed out")
+}
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -186,7 +221,7 @@ async fn expired_records_are_removed() {
         store.finish(&claim(key, 1), "paid".into(), &short).await.unwrap();
     }
     store.release(&claim(200, 1)).await.unwrap();
-    let left: i64 = redial_queue::sqlite::rusqlite::Connection::open(&path)
+    let left: i64 = redial_sqlite::rusqlite::Connection::open(&path)
         .unwrap()
         .query_row("SELECT count(*) FROM redial_idempotency", [], |row| row.get(0))
         .unwrap();

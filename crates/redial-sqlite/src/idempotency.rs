@@ -7,10 +7,10 @@ use redial::http::server::idempotency::{
 };
 use rusqlite::{OptionalExtension, params};
 
-use super::SqliteStore;
-use super::fault::Fault;
-use super::step::Step;
-use super::store_time::span;
+use crate::access::Access;
+use crate::fault::SqliteFault;
+use crate::file::SqliteFile;
+use crate::store_time::span;
 
 /// The number of expired records removed in one step. Each step adds at most one.
 const SWEEP: u32 = 16;
@@ -29,21 +29,21 @@ enum Ownership {
     Lost,
 }
 
-/// Keeps keys and responses beside the jobs, for as long as the terms say. Only the disk limits their number. When the store is
+/// Keeps keys and responses for as long as the terms say. Only the disk limits their number. When the store is
 /// unavailable, nothing is executed.
-impl IdempotencyStore for SqliteStore {
+impl IdempotencyStore for SqliteFile {
     async fn begin(
         &self,
         claim: &KeyClaim,
         terms: &KeyTerms,
     ) -> Result<Begun, IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
-        self.write(move |step| step.begin(&claim, &terms)).await.map_err(unavailable)
+        self.write(move |access| access.begin(&claim, &terms)).await.map_err(unavailable)
     }
 
     async fn renew(&self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
-        owned(self.write(move |step| step.renew(&claim, &terms)).await)
+        owned(self.write(move |access| access.renew(&claim, &terms)).await)
     }
 
     async fn finish(
@@ -53,31 +53,29 @@ impl IdempotencyStore for SqliteStore {
         terms: &KeyTerms,
     ) -> Result<(), IdempotencyStoreError> {
         let (claim, terms) = (*claim, *terms);
-        owned(self.write(move |step| step.finish_with(&claim, &response, &terms)).await)
+        owned(self.write(move |access| access.finish_with(&claim, &response, &terms)).await)
     }
 
     /// Requests are executed in order, so an earlier `begin` of the same claim is done by then, or dropped.
     async fn release(&self, claim: &KeyClaim) -> Result<(), IdempotencyStoreError> {
         let claim = *claim;
-        self.write(move |step| step.forget(&claim)).await.map_err(unavailable)
+        self.write(move |access| access.forget(&claim)).await.map_err(unavailable)
     }
 }
 
-fn unavailable(error: crate::durable::StoreError) -> IdempotencyStoreError {
+fn unavailable(error: SqliteFault) -> IdempotencyStoreError {
     IdempotencyStoreError::Unavailable(Box::new(error))
 }
 
-fn owned(
-    reply: Result<Ownership, crate::durable::StoreError>,
-) -> Result<(), IdempotencyStoreError> {
+fn owned(reply: Result<Ownership, SqliteFault>) -> Result<(), IdempotencyStoreError> {
     match reply.map_err(unavailable)? {
         Ownership::Held => Ok(()),
         Ownership::Lost => Err(IdempotencyStoreError::Lost),
     }
 }
 
-impl Step<'_> {
-    fn begin(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Begun, Fault> {
+impl Access<'_> {
+    fn begin(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Begun, SqliteFault> {
         let begun = match self.record(claim)? {
             None => Begun::Started,
             Some(record) => record.outcome(claim, terms, self.now),
@@ -88,7 +86,7 @@ impl Step<'_> {
         Ok(begun)
     }
 
-    fn renew(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Ownership, Fault> {
+    fn renew(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<Ownership, SqliteFault> {
         match self.record(claim)? {
             Some(record) if !record.is_of(claim) => return Ok(Ownership::Lost),
             Some(Record { response: Some(_), .. }) => {}
@@ -102,7 +100,7 @@ impl Step<'_> {
         claim: &KeyClaim,
         response: &[u8],
         terms: &KeyTerms,
-    ) -> Result<Ownership, Fault> {
+    ) -> Result<Ownership, SqliteFault> {
         if self.record(claim)?.is_some_and(|record| !record.is_of(claim)) {
             return Ok(Ownership::Lost);
         }
@@ -111,7 +109,7 @@ impl Step<'_> {
         Ok(Ownership::Held)
     }
 
-    fn forget(&mut self, claim: &KeyClaim) -> Result<(), Fault> {
+    fn forget(&mut self, claim: &KeyClaim) -> Result<(), SqliteFault> {
         let sql =
             "DELETE FROM redial_idempotency WHERE key = ?1 AND owner = ?2 AND response IS NULL";
         let owner = claim.owner().to_be_bytes();
@@ -120,7 +118,7 @@ impl Step<'_> {
     }
 
     /// The record of a claim's key, if it has not expired.
-    fn record(&mut self, claim: &KeyClaim) -> Result<Option<Record>, Fault> {
+    fn record(&mut self, claim: &KeyClaim) -> Result<Option<Record>, SqliteFault> {
         let sql = "DELETE FROM redial_idempotency WHERE rowid IN \
                    (SELECT rowid FROM redial_idempotency WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
         self.conn.prepare_cached(sql)?.execute(params![self.now, SWEEP])?;
@@ -138,7 +136,7 @@ impl Step<'_> {
         Ok(select.query_row(params![claim.key(), self.now], read).optional()?)
     }
 
-    fn write_running(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), Fault> {
+    fn write_running(&mut self, claim: &KeyClaim, terms: &KeyTerms) -> Result<(), SqliteFault> {
         let lease = self.now.saturating_add(span(terms.lease));
         self.write_record(claim, lease, lease.saturating_add(span(terms.ttl)), None)
     }
@@ -149,7 +147,7 @@ impl Step<'_> {
         lease: i64,
         ends: i64,
         response: Option<&[u8]>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SqliteFault> {
         let sql = "INSERT OR REPLACE INTO redial_idempotency \
                    (key, fingerprint, owner, lease, ends, response) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let owner = claim.owner().to_be_bytes();

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::changes::Changes;
-use super::fault::Fault;
-use super::writer::Message;
+use crate::changes::ChangeCounts;
+use crate::fault::SqliteFault;
+use crate::task::Message;
 
 /// The log is moved into the file from this many pages on.
 const LONG: i64 = 4000;
@@ -26,7 +26,7 @@ const LITTLE: i64 = 256;
 const ROUNDS: usize = 8;
 
 /// A message to the checkpoint thread.
-pub(super) enum Signal {
+pub(crate) enum Signal {
     /// The log has grown.
     Checkpoint,
     /// The store is being closed.
@@ -35,51 +35,51 @@ pub(super) enum Signal {
 
 /// The number of pages in the log, and how many of them are in the file as well.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     pages: i64,
     moved: i64,
 }
 
 impl Log {
-    pub(super) fn is_long(self) -> bool {
+    pub(crate) fn is_long(self) -> bool {
         self.pages >= LONG
     }
 
-    pub(super) fn is_too_long(self) -> bool {
+    pub(crate) fn is_too_long(self) -> bool {
         self.pages >= TOO_LONG
     }
 }
 
 /// Held during a checkpoint: SQLite allows one at a time, and a second one would fail instead of waiting.
-pub(super) type CheckpointLock = Mutex<()>;
+pub(crate) type CheckpointLock = Mutex<()>;
 
 /// Moves the part of the log into the file that no reader needs any more.
-pub(super) fn move_log(conn: &Connection, lock: &CheckpointLock) -> Result<Log, Fault> {
+pub(crate) fn move_log(conn: &Connection, lock: &CheckpointLock) -> Result<Log, SqliteFault> {
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     log(conn, "PASSIVE")
 }
 
 /// Runs a checkpoint; with the mode `NOOP`, only returns the size of the log.
-pub(super) fn log(conn: &Connection, mode: &str) -> Result<Log, Fault> {
+pub(crate) fn log(conn: &Connection, mode: &str) -> Result<Log, SqliteFault> {
     let mut checkpoint = conn.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
     Ok(checkpoint.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
 }
 
 /// Runs until the store is closed or stops. After a disk failure the log must stay as it is: it has the pages that did not get
 /// into the file.
-pub(super) fn run(
+pub(crate) fn run(
     conn: &Connection,
     signals: &Receiver<Signal>,
     writer: &Sender<Message>,
-    changes: &Changes,
+    changes: &ChangeCounts,
     lock: &CheckpointLock,
 ) {
     while let Ok(Signal::Checkpoint) = signals.recv() {
         if signals.try_iter().any(|signal| matches!(signal, Signal::Close)) {
             return;
         }
-        let running = changes.check_running().map_err(Fault::from);
-        if let Err(Fault::Stop(why)) = running.and_then(|()| shorten(conn, lock)) {
+        let running = changes.check_running();
+        if let Err(SqliteFault::Stop(why)) = running.and_then(|()| shorten(conn, lock)) {
             changes.stop(&why);
             return;
         }
@@ -90,7 +90,7 @@ pub(super) fn run(
 }
 
 /// Moves the log until little is left, or no progress is made.
-fn shorten(conn: &Connection, lock: &CheckpointLock) -> Result<(), Fault> {
+fn shorten(conn: &Connection, lock: &CheckpointLock) -> Result<(), SqliteFault> {
     let mut rest = i64::MAX;
     for _ in 0..ROUNDS {
         let moved = move_log(conn, lock)?.moved;

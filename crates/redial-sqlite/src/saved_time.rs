@@ -1,19 +1,15 @@
 //! The store's time as it is saved in the file: read in every transaction, written once a second, and repaired when the clock of
 //! a machine was far off.
 
-use std::path::Path;
-
 use rusqlite::{Connection, Row, params};
 
-use super::fault::{Fault, damaged};
-use super::open;
-use super::store_time::{Boot, Clock, MachineClocks, Resumed, SavedTime};
-use crate::durable::StoreError;
+use crate::fault::{SqliteFault, damaged};
+use crate::store_time::{Boot, Clock, MachineClocks, Resumed, SavedTime};
 
 /// How far the saved time may lag behind, in microseconds.
 const MAX_LAG: i64 = 1_000_000;
 
-pub(super) fn read(conn: &Connection) -> Result<SavedTime, Fault> {
+pub(crate) fn read(conn: &Connection) -> Result<SavedTime, SqliteFault> {
     let mut select =
         conn.prepare_cached("SELECT time, repairs, wall, boot, uptime FROM redial_store")?;
     let row = |row: &Row<'_>| {
@@ -26,7 +22,11 @@ pub(super) fn read(conn: &Connection) -> Result<SavedTime, Fault> {
 }
 
 /// Saves the store's time, with the machine's clocks at the same moment.
-pub(super) fn write(conn: &Connection, time: i64, clocks: MachineClocks) -> Result<(), Fault> {
+pub(crate) fn write(
+    conn: &Connection,
+    time: i64,
+    clocks: MachineClocks,
+) -> Result<(), SqliteFault> {
     let MachineClocks { wall, boot } = clocks;
     let (id, uptime) = boot.map(|boot| (boot.id, boot.uptime)).unzip();
     let sql = "UPDATE redial_store SET time = ?1, wall = ?2, boot = ?3, uptime = ?4";
@@ -35,7 +35,7 @@ pub(super) fn write(conn: &Connection, time: i64, clocks: MachineClocks) -> Resu
 }
 
 /// The store's time, in a transaction that also saves it if the saved time lags too far behind.
-pub(super) fn now(conn: &Connection, clock: &Clock) -> Result<i64, Fault> {
+pub(crate) fn now(conn: &Connection, clock: &Clock) -> Result<i64, SqliteFault> {
     let mut select = conn.prepare_cached("SELECT time, repairs FROM redial_store")?;
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let (saved, repairs): (i64, i64) = select.query_row([], row).map_err(no_time)?;
@@ -54,7 +54,7 @@ pub(super) fn now(conn: &Connection, clock: &Clock) -> Result<i64, Fault> {
 }
 
 /// A clock for a file that has the tables.
-pub(super) fn clock(conn: &Connection) -> Result<Clock, Fault> {
+pub(crate) fn clock(conn: &Connection) -> Result<Clock, SqliteFault> {
     let (saved, resumed) = resume(conn)?;
     if !resumed.needs_save {
         return Ok(Clock::at(resumed.time, saved.repairs));
@@ -69,44 +69,40 @@ pub(super) fn clock(conn: &Connection) -> Result<Clock, Fault> {
 }
 
 /// The saved time and the store's time now; an error if the clocks contradict each other.
-fn resume(conn: &Connection) -> Result<(SavedTime, Resumed), Fault> {
+fn resume(conn: &Connection) -> Result<(SavedTime, Resumed), SqliteFault> {
     let saved = read(conn)?;
     let resumed = saved.resume(MachineClocks::read());
     match resumed.check() {
         Ok(()) => Ok((saved, resumed)),
         Err(implausible) => {
             let why = format!("cannot be used now: {implausible}");
-            Err(Fault::Request(StoreError::Invalid(why)))
+            Err(SqliteFault::Invalid(why))
         }
     }
 }
 
 /// Sets the store's time to the wall clock and shifts every other time by as much, so that the remaining waits and leases stay
 /// the same. Returns the shift in microseconds.
-pub(super) fn repair(path: &Path) -> Result<i64, StoreError> {
-    let conn = open::connect_ours(path)?;
-    let repair = || -> Result<i64, Fault> {
-        conn.execute_batch("BEGIN IMMEDIATE")?;
-        let Resumed { time, clocks, .. } = read(&conn)?.resume(MachineClocks::read());
-        let by = clocks.wall.saturating_sub(time);
-        for sql in [
-            "UPDATE redial_job SET due = due + ?1, created = created + ?1, begun = begun + ?1",
-            "UPDATE redial_ready SET due = due + ?1",
-            "UPDATE redial_running SET due = due + ?1, since = since + ?1, until = until + ?1, begun = begun + ?1",
-            "UPDATE redial_queue SET full_at = full_at + ?1 * 1000 WHERE full_at > 0",
-            "UPDATE redial_idempotency SET lease = lease + ?1, ends = ends + ?1",
-        ] {
-            conn.execute(sql, [by])?;
-        }
-        conn.execute("UPDATE redial_store SET repairs = repairs + 1", [])?;
-        write(&conn, clocks.wall, clocks)?;
-        conn.execute_batch("COMMIT")?;
-        Ok(by)
-    };
-    repair().map_err(|fault| open::with_path(path, fault))
+pub(crate) fn repair(conn: &Connection) -> Result<i64, SqliteFault> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let Resumed { time, clocks, .. } = read(conn)?.resume(MachineClocks::read());
+    let by = clocks.wall.saturating_sub(time);
+    for sql in [
+        "UPDATE redial_job SET due = due + ?1, created = created + ?1, begun = begun + ?1",
+        "UPDATE redial_ready SET due = due + ?1",
+        "UPDATE redial_running SET due = due + ?1, since = since + ?1, until = until + ?1, begun = begun + ?1",
+        "UPDATE redial_queue SET full_at = full_at + ?1 * 1000 WHERE full_at > 0",
+        "UPDATE redial_idempotency SET lease = lease + ?1, ends = ends + ?1",
+    ] {
+        conn.execute(sql, [by])?;
+    }
+    conn.execute("UPDATE redial_store SET repairs = repairs + 1", [])?;
+    write(conn, clocks.wall, clocks)?;
+    conn.execute_batch("COMMIT")?;
+    Ok(by)
 }
 
-fn no_time(error: rusqlite::Error) -> Fault {
+fn no_time(error: rusqlite::Error) -> SqliteFault {
     match error {
         rusqlite::Error::QueryReturnedNoRows => damaged("the row with the time is missing"),
         error => error.into(),

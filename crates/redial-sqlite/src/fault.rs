@@ -2,43 +2,56 @@
 //! write, and counts them as written. So the store tries nothing again after such a fault. It stops, and everything that it has
 //! acknowledged is in the file when it is opened again.
 
+use std::error::Error as StdError;
+use std::fmt;
+
 use rusqlite::{Error, ErrorCode, ffi};
 
-use crate::durable::StoreError;
-
-/// The consequence of an SQLite error.
+/// Why a request failed, and what follows from it.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// This request failed; others can succeed.
-    Request(StoreError),
+pub enum SqliteFault {
+    /// The request is invalid. Others can succeed.
+    Invalid(String),
+    /// The file cannot be reached, or is busy. Whether the request took effect is unknown. Others can succeed.
+    Unavailable(Box<dyn StdError + Send + Sync>),
     /// The store has to stop.
     Stop(String),
 }
 
-/// The content of the file is inconsistent.
-pub(super) fn damaged(what: &str) -> Fault {
-    Fault::Stop(format!(
-        "the file is damaged ({what}); keep a copy of it and of its -wal file, and restore a backup"
-    ))
-}
-
-impl Fault {
-    pub(super) fn into_error(self) -> StoreError {
+impl fmt::Display for SqliteFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request(error) => error,
-            Self::Stop(why) => StoreError::Stopped(why),
+            Self::Invalid(why) => f.write_str(why),
+            Self::Unavailable(cause) => write!(f, "the store cannot be reached: {cause}"),
+            Self::Stop(why) => write!(f, "the store has stopped: {why}"),
         }
     }
 }
 
-impl From<Error> for Fault {
+impl StdError for SqliteFault {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Unavailable(cause) => Some(&**cause),
+            Self::Invalid(_) | Self::Stop(_) => None,
+        }
+    }
+}
+
+/// The content of the file is inconsistent.
+pub fn damaged(what: &str) -> SqliteFault {
+    SqliteFault::Stop(format!(
+        "the file is damaged ({what}); keep a copy of it and of its -wal file, and restore a backup"
+    ))
+}
+
+impl From<Error> for SqliteFault {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::SqliteFailure(code, _) => code,
             Error::InvalidColumnType(..)
             | Error::FromSqlConversionFailure(..)
             | Error::IntegralValueOutOfRange(..) => return damaged(&error.to_string()),
-            _ => return Self::Request(unavailable(error)),
+            _ => return unavailable(error),
         };
         match code.code {
             ErrorCode::DatabaseCorrupt => damaged(&error.to_string()),
@@ -55,30 +68,19 @@ impl From<Error> for Fault {
                     "the file cannot be written ({error}); check its permissions, then open the store again"
                 ))
             }
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Request(busy(code)),
-            _ => Self::Request(unavailable(error)),
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => busy(code),
+            _ => unavailable(error),
         }
     }
 }
 
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Stopped(why) => Self::Stop(why),
-            error => Self::Request(error),
-        }
-    }
-}
-
-fn busy(code: &ffi::Error) -> StoreError {
+fn busy(code: &ffi::Error) -> SqliteFault {
     unavailable(format!(
         "another process has had the file locked for {} s ({code}); make sure that it ends its transactions",
-        super::store_time::BUSY_TIMEOUT.as_secs()
+        crate::store_time::BUSY_TIMEOUT.as_secs()
     ))
 }
 
-pub(super) fn unavailable(
-    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> StoreError {
-    StoreError::Unavailable(cause.into())
+pub(crate) fn unavailable(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> SqliteFault {
+    SqliteFault::Unavailable(cause.into())
 }

@@ -10,15 +10,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::changes::Changes;
-use super::checkpoint::{self, CheckpointLock, Signal};
-use super::fault::{Fault, unavailable};
-use super::files::Files;
-use super::saved_time;
-use super::step::Step;
-use super::store_time::Clock;
-use super::task::Task;
-use crate::durable::StoreError;
+use crate::access::Access;
+use crate::changes::ChangeCounts;
+use crate::checkpoint::{self, CheckpointLock, Signal};
+use crate::fault::{SqliteFault, unavailable};
+use crate::files::Files;
+use crate::saved_time;
+use crate::store_time::Clock;
+use crate::task::{Message, Task};
 
 /// The most requests in one commit.
 const MAX_COMMITTED_REQUESTS: usize = 512;
@@ -26,24 +25,12 @@ const MAX_COMMITTED_REQUESTS: usize = 512;
 /// How often the file is checked for commits of other processes, while a worker waits for changes.
 const POLL: Duration = Duration::from_millis(25);
 
-/// A message to the writer.
-pub(super) enum Message {
-    /// Execute a request.
-    Do(Box<dyn Task>),
-    /// A worker has started to wait for changes.
-    Poll,
-    /// Move the rest of the log into the file, so that the log starts from its beginning.
-    Flush,
-    /// Execute the requests before this one, and end.
-    Close,
-}
-
 /// Owns the only connection of this process that writes.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     conn: Connection,
     files: Files,
     clock: Arc<Clock>,
-    changes: Arc<Changes>,
+    changes: Arc<ChangeCounts>,
     checkpoints: Sender<Signal>,
     names: HashMap<i64, Box<str>>,
     /// The last `PRAGMA data_version`: it changes when another connection has written.
@@ -52,14 +39,14 @@ pub(super) struct Writer {
 }
 
 /// A request and its result so far.
-type Pending = (Box<dyn Task>, Result<(), StoreError>);
+type Pending = (Box<dyn Task>, Result<(), SqliteFault>);
 
 impl Writer {
-    pub(super) fn new(
+    pub(crate) fn new(
         conn: Connection,
         files: Files,
         clock: Arc<Clock>,
-        changes: Arc<Changes>,
+        changes: Arc<ChangeCounts>,
         checkpoints: Sender<Signal>,
         checkpoint_lock: Arc<CheckpointLock>,
     ) -> Self {
@@ -68,7 +55,7 @@ impl Writer {
     }
 
     /// Runs until it is closed, or every sender is dropped.
-    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         loop {
             let first = if self.changes.has_waiters() {
                 messages.recv_timeout(POLL)
@@ -121,13 +108,14 @@ impl Writer {
     /// Checks outside of a transaction whether another process has written.
     fn poll(&mut self) {
         if self.changes.check_running().is_ok()
-            && let Err(Fault::Stop(why)) = self.check_version().and_then(|()| self.files.check())
+            && let Err(SqliteFault::Stop(why)) =
+                self.check_version().and_then(|()| self.files.check())
         {
             self.stop(&why);
         }
     }
 
-    fn check_version(&mut self) -> Result<(), Fault> {
+    fn check_version(&mut self) -> Result<(), SqliteFault> {
         let mut select = self.conn.prepare_cached("PRAGMA data_version")?;
         let version = select.query_row([], |row| row.get(0))?;
         if std::mem::replace(&mut self.version, version) != version {
@@ -140,11 +128,7 @@ impl Writer {
     fn work(&mut self, tasks: Vec<Box<dyn Task>>) {
         let wanted = tasks.into_iter().filter(|task| task.is_wanted());
         let mut pending: Vec<Pending> = wanted.map(|task| (task, Ok(()))).collect();
-        let done = match self.changes.check_running() {
-            Ok(()) => self.commit(&mut pending),
-            Err(error) => Err(error.into()),
-        };
-        match done {
+        match self.changes.check_running().and_then(|()| self.commit(&mut pending)) {
             Ok(()) => {
                 for (task, result) in pending {
                     task.reply(result);
@@ -153,7 +137,7 @@ impl Writer {
             }
             Err(fault) => {
                 self.roll_back();
-                if let Fault::Stop(why) = &fault {
+                if let SqliteFault::Stop(why) = &fault {
                     self.stop(why);
                 }
                 for (task, _) in pending {
@@ -163,7 +147,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, pending: &mut [Pending]) -> Result<(), Fault> {
+    fn commit(&mut self, pending: &mut [Pending]) -> Result<(), SqliteFault> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.check_version()?;
         let now = saved_time::now(&self.conn, &self.clock)?;
@@ -171,8 +155,8 @@ impl Writer {
         for (task, result) in pending {
             match self.request(&mut **task, now) {
                 Ok(queues) => changed.extend(queues),
-                Err(Fault::Request(error)) => *result = Err(error),
-                Err(fault) => return Err(fault),
+                Err(fault @ SqliteFault::Stop(_)) => return Err(fault),
+                Err(fault) => *result = Err(fault),
             }
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
@@ -186,20 +170,24 @@ impl Writer {
     }
 
     /// Executes one request. Returns the queues in which there may be something new to claim.
-    fn request(&self, task: &mut dyn Task, now: i64) -> Result<Vec<i64>, Fault> {
+    fn request(&self, task: &mut dyn Task, now: i64) -> Result<Vec<i64>, SqliteFault> {
         self.conn.prepare_cached("SAVEPOINT request")?.execute([])?;
-        let mut step = Step::new(&self.conn, now);
-        let done = task.run(&mut step).and_then(|()| step.finish());
-        if let Err(Fault::Request(_)) = &done {
-            self.conn.prepare_cached("ROLLBACK TO request")?.execute([])?;
+        let mut access = Access::new(&self.conn, now);
+        match task.run(&mut access) {
+            Err(fault @ SqliteFault::Stop(_)) => Err(fault),
+            Err(fault) => {
+                self.conn.prepare_cached("ROLLBACK TO request")?.execute([])?;
+                self.conn.prepare_cached("RELEASE request")?.execute([])?;
+                Err(fault)
+            }
+            Ok(()) => {
+                self.conn.prepare_cached("RELEASE request")?.execute([])?;
+                Ok(access.changed)
+            }
         }
-        if let Ok(()) | Err(Fault::Request(_)) = &done {
-            self.conn.prepare_cached("RELEASE request")?.execute([])?;
-        }
-        done.map(|()| step.changed)
     }
 
-    fn bump(&mut self, queue: i64) -> Result<(), Fault> {
+    fn bump(&mut self, queue: i64) -> Result<(), SqliteFault> {
         if !self.names.contains_key(&queue) {
             let sql = "SELECT name FROM redial_queue WHERE id = ?1";
             let name: String =
@@ -229,7 +217,8 @@ impl Writer {
 
     fn flush(&self) {
         if self.changes.check_running().is_ok()
-            && let Err(Fault::Stop(why)) = checkpoint::move_log(&self.conn, &self.checkpoint_lock)
+            && let Err(SqliteFault::Stop(why)) =
+                checkpoint::move_log(&self.conn, &self.checkpoint_lock)
         {
             self.stop(&why);
         }
@@ -237,9 +226,9 @@ impl Writer {
 }
 
 /// The same error for another caller.
-fn copy(fault: &Fault) -> StoreError {
+fn copy(fault: &SqliteFault) -> SqliteFault {
     match fault {
-        Fault::Stop(why) => StoreError::Stopped(why.clone()),
-        Fault::Request(error) => unavailable(error.to_string()),
+        SqliteFault::Stop(why) => SqliteFault::Stop(why.clone()),
+        fault => unavailable(fault.to_string()),
     }
 }

@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::durable::StoreError;
+use crate::fault::SqliteFault;
 
 /// Counts the changes of each queue, and wakes the workers that wait for them.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub struct ChangeCounts {
     counts: Mutex<Counts>,
     /// Signals that a count has changed, or the store has stopped.
     signal: watch::Sender<()>,
@@ -35,8 +35,8 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl Changes {
-    pub(super) fn new() -> Self {
+impl ChangeCounts {
+    pub(crate) fn new() -> Self {
         let signal = watch::channel(()).0;
         Self { counts: Mutex::default(), signal, waiters: AtomicUsize::new(0) }
     }
@@ -45,46 +45,46 @@ impl Changes {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) > 0
     }
 
     /// The changes of a queue so far.
-    pub(super) fn count(&self, queue: &str) -> u64 {
+    pub fn count(&self, queue: &str) -> u64 {
         let counts = self.lock();
         counts.all + counts.by_queue.get(queue).copied().unwrap_or(0)
     }
 
     /// A queue has changed.
-    pub(super) fn bump(&self, queue: &str) {
+    pub(crate) fn bump(&self, queue: &str) {
         *self.lock().by_queue.entry(queue.into()).or_default() += 1;
         self.signal.send_replace(());
     }
 
     /// Any queue may have changed.
-    pub(super) fn bump_all(&self) {
+    pub(crate) fn bump_all(&self) {
         self.lock().all += 1;
         self.signal.send_replace(());
     }
 
     /// The store has stopped: every wait ends with this error.
-    pub(super) fn stop(&self, why: &str) {
+    pub(crate) fn stop(&self, why: &str) {
         self.lock().stopped.get_or_insert_with(|| why.to_owned());
         self.signal.send_replace(());
     }
 
     /// An error if the store has stopped.
-    pub(super) fn check_running(&self) -> Result<(), StoreError> {
-        self.lock().stopped.clone().map_or(Ok(()), |why| Err(StoreError::Stopped(why)))
+    pub(crate) fn check_running(&self) -> Result<(), SqliteFault> {
+        self.lock().stopped.clone().map_or(Ok(()), |why| Err(SqliteFault::Stop(why)))
     }
 
     /// Waits until the number of changes differs from `seen`. Calls `on_wait` once it counts as a waiter.
-    pub(super) async fn changed(
+    pub(crate) async fn changed(
         &self,
         queue: &str,
         seen: u64,
         on_wait: impl FnOnce(),
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), SqliteFault> {
         let mut signal = self.signal.subscribe();
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let _waiter = Waiter(&self.waiters);

@@ -7,10 +7,9 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::{Fault, unavailable};
-use super::saved_time;
-use super::store_time::{Clock, MachineClocks, busy_handler};
-use crate::durable::StoreError;
+use crate::fault::{SqliteFault, unavailable};
+use crate::saved_time;
+use crate::store_time::{Clock, MachineClocks, busy_handler};
 
 /// "rdia", the application ID in the header of a file that only Redial uses.
 const APPLICATION: i32 = 0x7264_6961;
@@ -34,7 +33,7 @@ const FROM_2: &str = "ALTER TABLE redial_job ADD COLUMN poll INTEGER NOT NULL DE
 
 /// The program that the file may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     /// A file of Redial alone, or a new one.
     Redial,
     /// The database of an application with tables of its own.
@@ -51,7 +50,7 @@ enum Tables {
 }
 
 /// Creates the file and its tables, unless they exist.
-pub(super) fn prepare(path: &Path, owner: Owner) -> Result<Clock, StoreError> {
+pub(crate) fn prepare(path: &Path, owner: Owner) -> Result<Clock, SqliteFault> {
     check_file(path)?;
     let conn = connect(path, 2000)?;
     let tables = check_tables(&conn, owner).map_err(|fault| with_path(path, fault))?;
@@ -69,7 +68,7 @@ pub(super) fn prepare(path: &Path, owner: Owner) -> Result<Clock, StoreError> {
 }
 
 /// A connection to a file that has our tables, whatever its time is.
-pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn connect_ours(path: &Path) -> Result<Connection, SqliteFault> {
     let missing = || invalid(path, "is not a Redial store");
     if !path.exists() {
         return Err(missing());
@@ -86,7 +85,7 @@ pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection to an existing file.
-pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
+pub(crate) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, SqliteFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
         let mut conn = Connection::open_with_flags(path, flags)?;
@@ -107,7 +106,7 @@ pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreEr
 }
 
 /// Checks whether the file can be a database. Creates it if it does not exist, readable only by its owner.
-fn check_file(path: &Path) -> Result<(), StoreError> {
+fn check_file(path: &Path) -> Result<(), SqliteFault> {
     let mut new = OpenOptions::new();
     new.read(true).write(true).create_new(true);
     #[cfg(unix)]
@@ -134,8 +133,8 @@ fn check_file(path: &Path) -> Result<(), StoreError> {
 }
 
 /// The state of our tables; an error if the file must not be used.
-fn check_tables(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
-    let wrong = |why: String| Err(Fault::Request(StoreError::Invalid(why)));
+fn check_tables(conn: &Connection, owner: Owner) -> Result<Tables, SqliteFault> {
+    let wrong = |why: String| Err(SqliteFault::Invalid(why));
     let tables = |name: &str| -> rusqlite::Result<i64> {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE ?1";
         conn.query_row(sql, [name], |row| row.get(0))
@@ -161,7 +160,7 @@ fn check_tables(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
 }
 
 /// Creates or migrates the tables, unless another process has done so meanwhile.
-fn create_tables(conn: &Connection, owner: Owner) -> Result<(), Fault> {
+fn create_tables(conn: &Connection, owner: Owner) -> Result<(), SqliteFault> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let created = check_tables(conn, owner).and_then(|tables| {
         match tables {
@@ -190,14 +189,14 @@ fn create_tables(conn: &Connection, owner: Owner) -> Result<(), Fault> {
     created
 }
 
-pub(super) fn with_path(path: &Path, fault: Fault) -> StoreError {
+pub(crate) fn with_path(path: &Path, fault: SqliteFault) -> SqliteFault {
     match fault {
-        Fault::Request(StoreError::Invalid(why)) => invalid(path, &why),
-        Fault::Request(error) => unavailable(format!("{}: {error}", path.display())),
-        Fault::Stop(why) => StoreError::Stopped(format!("{}: {why}", path.display())),
+        SqliteFault::Invalid(why) => invalid(path, &why),
+        SqliteFault::Unavailable(_) => unavailable(format!("{}: {fault}", path.display())),
+        SqliteFault::Stop(why) => SqliteFault::Stop(format!("{}: {why}", path.display())),
     }
 }
 
-fn invalid(path: &Path, why: &str) -> StoreError {
-    StoreError::Invalid(format!("{} {why}", path.display()))
+fn invalid(path: &Path, why: &str) -> SqliteFault {
+    SqliteFault::Invalid(format!("{} {why}", path.display()))
 }

@@ -5,19 +5,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::fault::Fault;
+use crate::fault::SqliteFault;
 
 /// The identities of a store's files when they were first checked: the database, its log, and the index of the log, through which
 /// processes see each other's commits. The last two are known from the first check on, when our connection has opened them.
 #[derive(Debug)]
-pub(super) struct Files([(PathBuf, Option<Identity>); 3]);
+pub(crate) struct Files([(PathBuf, Option<Identity>); 3]);
 
 /// The device and inode: two paths with the same identity lead to the same file.
 type Identity = (u64, u64);
 
 impl Files {
     /// The files of a database that was just opened. Its path is made absolute, as SQLite does.
-    pub(super) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self(["", "-wal", "-shm"].map(|suffix| {
             let mut name = path.clone().into_os_string();
@@ -29,12 +29,12 @@ impl Files {
     }
 
     /// Called after the file was used. An error if a file was deleted or replaced since the first check.
-    pub(super) fn check(&mut self) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self) -> Result<(), SqliteFault> {
         self.0.iter_mut().try_for_each(|(path, known)| check(path, known))
     }
 }
 
-fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), Fault> {
+fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), SqliteFault> {
     let event = match (identity(path), &known) {
         (Ok(Some(now)), Some(then)) if now != *then => "replaced",
         (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => "deleted or moved",
@@ -44,7 +44,7 @@ fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), Fault> {
         }
         _ => return Ok(()),
     };
-    Err(Fault::Stop(format!(
+    Err(SqliteFault::Stop(format!(
         "the file {} was {event} while it was in use; stop every process that uses the store, restore a backup, then \
          open it again",
         path.display()
