@@ -75,13 +75,13 @@ impl<E> Error<E> {
         self.0.ending.elapsed
     }
 
-    /// For how long it was parked in all: no attempt was in flight, and the call waited for evidence that the destination
+    /// The total time that the call was parked: no attempt was in flight, and it waited for evidence that the destination
     /// is back. Zero for most calls.
     pub fn parked(&self) -> Duration {
         self.0.ending.parked
     }
 
-    /// What the engine made of the last attempt. `None` when there was none, or when it said "not yet".
+    /// The classified failure of the last attempt. `None` if no attempt was made, or if the last one was "not yet".
     pub fn failure(&self) -> Option<Failure> {
         self.0.ending.failure
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::retry::Retry;
 
 #[cfg(feature = "tokio")]
-/// `fetch.retry(&retry)` for everything that can be called again.
+/// Adds `fetch.retry(&retry)` to async functions and closures that can be called again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -43,7 +43,7 @@ where
 {
 }
 
-/// `connect.retry_blocking(&retry)` for everything that can be called again and blocks.
+/// Adds `connect.retry_blocking(&retry)` to blocking functions and closures that can be called again.
 pub trait RetryableBlocking<T, E>: FnMut() -> Result<T, E> + Sized {
     /// Runs it under `retry`; see [`Retry::run_blocking`].
     fn retry_blocking<C: Classifier<T, E>>(

@@ -39,7 +39,7 @@ impl Inbound {
         Self { deadline, attempt, stop: None }
     }
 
-    /// That of the current task. Without one: no deadline, and a first attempt.
+    /// The inbound request of the current task. Without one: no deadline, and a first attempt.
     pub fn current() -> Self {
         CURRENT.get()
     }
@@ -96,8 +96,8 @@ impl Inbound {
         done
     }
 
-    /// Runs a future with it, for tasks that a handler spawns. If a call in the future gives up, the task that
-    /// awaits it learns of that.
+    /// Runs a future on behalf of this request, for tasks that a handler spawns. If a call in the future gives up, the task that
+    /// awaits it is notified.
     #[cfg(feature = "tokio")]
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);

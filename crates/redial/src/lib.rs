@@ -1,7 +1,7 @@
 //! Retries that never become a storm.
 //!
-//! A [`Policy`] says what to repeat, when, and how much of it the other side is asked to carry; a
-//! [`Retry`] runs calls under it. Make one `Retry` per destination, clone it wherever calls are made.
+//! A [`Policy`] defines what is repeated, when, and how many retries a destination may get. A [`Retry`] runs calls under a
+//! policy. Keep one `Retry` per destination, in a struct or a static: its clones share one budget.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -17,25 +17,26 @@
 //! # }
 //! ```
 //!
-//! # The first things to do
+//! # First steps
 //!
-//! - Say what an error means: implement [`Classify`](decide::Classify) for it, or pass
+//! - Classify errors: implement [`Classify`](decide::Classify) for your error type, or pass a predicate to
 //!   [`retry_if`](Retry::retry_if).
-//! - Say what is safe: a request that may have reached the server is repeated only after
+//! - Declare what is safe: a request that may have reached the server is repeated only after
 //!   [`idempotent`](Retry::idempotent), [`keyed`](Retry::keyed) or [`conditional`](Retry::conditional).
 //! - Change the policy: [`Policy::edit`] and [`Draft::build`].
-//! - Run: `Retry::run` on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
+//! - Make calls: `Retry::run` on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
 //!   [`until`](Retry::until) to poll.
-//! - The default, [`Policy::standard`], retries as much as succeeds, sends another attempt beside one that a later call has
-//!   overtaken, if repeating is safe, and holds calls back from a destination that answers nothing:
-//!   [`concepts::admit`].
-//! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe). Share a budget:
-//!   [`RetryBudget`].
+//! - Separate destinations: [`scope`](Retry::scope). Observe calls: [`observe`](Retry::observe). Share a budget with other
+//!   code: [`RetryBudget`].
 //!
-//! For HTTP and gRPC the errors, statuses and methods say these things themselves:
+//! Under the default, [`Policy::standard`], retries are paid for by successes, a call that cannot be paid for waits until a
+//! later one succeeds, a slow attempt is hedged once a later one has overtaken it, and calls are held back from a
+//! destination that answers nothing: [`concepts::admit`].
+//!
+//! HTTP and gRPC layers classify errors and decide about safety by themselves:
 //!
 //! - A client gets a `RetryLayer`, reqwest `send_with`, tonic a `RetryChannel`: module `http`.
-//! - A POST gets a key: [`keyed`](Retry::keyed). Reads and writes get policies of their own: `RetryLayer::route`.
+//! - A POST gets a key: [`keyed`](Retry::keyed). Reads and writes can have different policies: `RetryLayer::route`.
 //! - A server gets a `DeadlineLayer`, a `ShedLayer` and an `IdempotencyLayer`: module `http::server`.
 //!
 //! ```
@@ -75,7 +76,7 @@
 //! | `tower` | [`RetryBudget`] as the budget of tower's own retry layer |
 //! | `metrics` | meters for the crate `metrics`, and a detector of storms |
 //! | `otel` | spans for OpenTelemetry, and gRPC's retry metrics with `http-client` |
-//! | `tracing` | log lines for what changes |
+//! | `tracing` | log lines for state changes |
 //!
 //! # Concepts
 //!

@@ -20,7 +20,7 @@ impl<C> Retry<C> {
     ///
     /// An attempt that takes longer than its timeout is dropped. Dropping the returned future ends the
     /// call and gives back what it was charged and had not sent; a [parked](crate::Draft::park) call leaves at once. Waits and timeouts have the resolution
-    /// of tokio's timer, which is 1 ms, rounded up. An operation that changes something it borrows wants
+    /// of tokio's timer, which is 1 ms, rounded up. If the operation changes a value that it borrows, use
     /// [`run_with`](Self::run_with).
     ///
     /// A policy with [`hedge`](crate::Draft::hedge), as the default is, sends another attempt beside a slow one, if repeating is

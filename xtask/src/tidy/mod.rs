@@ -9,6 +9,7 @@
 pub mod arrows;
 mod circles;
 mod dead;
+mod docs;
 mod hosts;
 mod length;
 pub mod licences;
@@ -67,6 +68,7 @@ const CHECKS: &[Check] = &[
     dead::check,
     sidecar::check,
     page::check,
+    docs::check,
 ];
 
 type RatchetedCheck = fn(&Tree, &mut Ratchet) -> Vec<Finding>;

@@ -35,6 +35,16 @@ fn long_files_are_found() {
 }
 
 #[test]
+fn long_documentation_is_found() {
+    let half = "- word `two` | 3 four\n".repeat(20_000 / 4);
+    check([("docs/a.md", &half), ("docs/b/c.md", &half), ("d.md", &half)]).is_empty();
+    check([("docs/a.md", &half), ("docs/b/c.md", &half), ("docs/d.md", "one")])
+        .is(&["docs/:1: 40001 words, 40000 are allowed"]);
+    check([("ARCHITECTURE.md", &"word ".repeat(3_001))])
+        .is(&["ARCHITECTURE.md:1: 3001 words, 3000 are allowed"]);
+}
+
+#[test]
 fn long_functions_are_found() {
     let long = "src/lib.rs:1: fn f has 71 lines, 70 are allowed";
     check([("src/lib.rs", &function("f", 70, 0))]).is_empty();

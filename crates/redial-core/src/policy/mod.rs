@@ -28,8 +28,8 @@ use crate::time::{Span, TimeLimit};
 /// Defaults, the same as [`Policy::standard`]: 4 attempts in all; a deadline of 10 s, and no separate timeout for an
 /// attempt or a connection; full jitter, doubling from 100 ms to 2 s; hints honoured up to a minute; up to three hedges,
 /// each after a third of the time that is left, beside an attempt that a later one has overtaken; a budget that retries
-/// [earn](TokenBudget::earned); calls held back from a destination that [answers nothing](StallRule); every transient
-/// failure retried; no breaker, throttle, limit or cool-down; no key required.
+/// [earn](TokenBudget::earned), and calls that park while it cannot pay; calls held back from a destination that
+/// [answers nothing](StallRule); every transient failure retried; no breaker, throttle, limit or cool-down; no key required.
 ///
 /// ```
 /// # extern crate redial_core as redial;

@@ -31,9 +31,9 @@ mod observe;
 
 /// Makes calls under a policy.
 ///
-/// Cheap to clone; clones share the policy and the guards (budget, breaker, limits), and that is the
-/// point: make one per destination and clone it wherever calls are made. Options such as
-/// [`idempotent`](Self::idempotent) or [`key`](Self::key) belong to the clone that they were set on.
+/// Cheap to clone; clones share the policy and the guards (budget, breaker, limits). Make one per destination, not one per
+/// call: a new `Retry` has a full budget. Options such as [`idempotent`](Self::idempotent) or [`key`](Self::key) apply to
+/// the clone that they were set on.
 ///
 /// ```
 /// use redial::{Policy, Retry, Retryable};
@@ -101,10 +101,9 @@ impl Retry {
     /// Calls under this policy, with fresh guards. If the policy names a fleet, the budget is nevertheless that of this
     /// process until `Retry::fleet` is given the ledger.
     ///
-    /// What an error means is asked of the error itself, through
-    /// [`Classify`](redial_core::decide::Classify). A request that may have reached the server is
-    /// repeated, or hedged, only after [`idempotent`](Self::idempotent), [`keyed`](Self::keyed) or one of its kin
-    /// said that this is safe.
+    /// Errors are classified by their [`Classify`](redial_core::decide::Classify) implementation. A request that may have
+    /// reached the server is repeated, or hedged, only if [`idempotent`](Self::idempotent), [`keyed`](Self::keyed),
+    /// [`key`](Self::key) or [`conditional`](Self::conditional) declares that safe.
     pub fn new(policy: Policy) -> Self {
         let shared = Arc::new(Shared::new(policy, Arc::default(), BudgetSource::Policy));
         Self {
@@ -155,13 +154,13 @@ impl<C> Retry<C> {
         Self { safety, ..self }.with_classifier(RetryIf::new(transient))
     }
 
-    /// Judges results with a function; it sees `Ok` values too. A value that is judged a failure is not
-    /// kept when the call gives up: an operation whose last answer matters returns it as its error.
+    /// Classifies results with a function, which sees `Ok` values too. A value that is classified as a failure is not
+    /// kept when the call gives up: if the last answer matters, return it as an error.
     pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<Judge<F>> {
         self.with_classifier(Judge(judge))
     }
 
-    /// Judges results with another [`Classifier`](redial_core::decide::Classifier).
+    /// Classifies results with another [`Classifier`](redial_core::decide::Classifier).
     pub fn with_classifier<D>(self, classifier: D) -> Retry<D> {
         self.map_classifier(|_| classifier)
     }
@@ -186,28 +185,28 @@ impl<C> Retry<C> {
         }
     }
 
-    /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
-    /// the budget or the breaker.
+    /// Polls: an `Ok` value that is not `done` means "not yet", and the operation is repeated without charging the budget or
+    /// the breaker.
     /// A poll that gives up returns an error without the last value; if you need that, keep it in a context
     /// ([`run_with`](Self::run_with)).
     pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<PollUntil<C, F>> {
         self.map_classifier(|inner| PollUntil { inner, done })
     }
 
-    /// Doing it twice is the same as doing it once.
+    /// Declares that repeating the operation is safe: doing it twice has the same effect as doing it once.
     pub fn idempotent(mut self) -> Self {
         self.safety = Safety::Idempotent;
         self
     }
 
-    /// The requests carry a precondition, so a second one fails instead of being applied.
+    /// Declares that the requests carry a precondition, so a second one fails instead of being applied.
     pub fn conditional(mut self) -> Self {
         self.safety = Safety::Conditional;
         self
     }
 
-    /// Every call gets an idempotency key of its own, the same on all its attempts; the operation sends
-    /// it along ([`Attempt::key`](crate::Attempt::key)).
+    /// Makes an idempotency key for every call, the same on all its attempts. The operation has to send it
+    /// ([`Attempt::key`](crate::Attempt::key)).
     pub fn keyed(mut self) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Fresh);
         self
@@ -228,15 +227,15 @@ impl<C> Retry<C> {
         self
     }
 
-    /// Calls end by then, even if the policy would give them longer.
+    /// Ends calls at this time, even if the policy allows more.
     pub fn deadline_at(mut self, deadline: Instant) -> Self {
         self.deadline = clock::deadline_at(deadline);
         self
     }
 
     /// The same policy with the guards of another destination, so that one bad host does not spend the
-    /// budget of the others. The guards of the first 1024 destinations are kept apart; hold on to the
-    /// clone where calls are frequent, finding it takes a lock.
+    /// budget of the others. The guards of the first 1024 destinations are separate. Keep the clone where calls are
+    /// frequent, because finding the guards takes a lock.
     pub fn scope(mut self, destination: impl Into<String>) -> Self {
         let destination = destination.into();
         self.guards = self.shared.guards(Some(&destination));
@@ -244,14 +243,14 @@ impl<C> Retry<C> {
         self
     }
 
-    /// Draws on `budget` instead of the policy's own, and instead of its fleet's, together with everything else that does. Destinations of
-    /// [`scope`](Self::scope) share it too. Call it before cloning: clones that were made before keep their budget, and
-    /// breaker and limits are then separate from theirs too.
+    /// Draws on `budget`, which other code may share, instead of the policy's budget or its fleet's. Destinations of
+    /// [`scope`](Self::scope) share it too. Call this before cloning: earlier clones keep their budget, and no longer share
+    /// the breaker and the limits.
     pub fn budget(self, budget: &RetryBudget) -> Self {
         self.with_budget(BudgetSource::Shared(budget.clone()))
     }
 
-    /// Limits the calls that this value, its later clones and the others with the same limit hold parked together.
+    /// Limits the parked calls of this value, its later clones, and all others with the same `limit`, together.
     pub fn park_limit(mut self, limit: &ParkLimit) -> Self {
         self.park_limit = Some(limit.clone());
         self

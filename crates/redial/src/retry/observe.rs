@@ -7,7 +7,7 @@ use super::Retry;
 use crate::spans::Spans;
 
 impl<C> Retry<C> {
-    /// Notifies `observer` of every event of the calls. It replaces one set before.
+    /// Notifies `observer` of every event of the calls. Replaces an earlier observer.
     ///
     /// To share an observer, pass it in an [`Arc`].
     pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
@@ -15,7 +15,7 @@ impl<C> Retry<C> {
         self
     }
 
-    /// Counts the calls with `meter`. It replaces one set before, and works beside an observer. The destinations of
+    /// Counts the calls with `meter`. Replaces an earlier meter, and works beside an observer. The destinations of
     /// [`scope`](Self::scope) count as one upstream.
     #[cfg(feature = "metrics")]
     pub fn meter(mut self, meter: crate::telemetry::Meter) -> Self {

@@ -12,7 +12,7 @@ use crate::http::names;
 /// Retries the requests of an HTTP or gRPC client.
 ///
 /// One [`Retry`] for all requests, or one per [`route`](Self::route). A request is repeated when its method,
-/// its headers or the `Retry` say that this is safe; a response that is not repeated is returned as it came.
+/// its headers or the `Retry` say that this is safe; a response that is not repeated is returned unchanged.
 /// A policy with [`hedge`](crate::Draft::hedge), as the default is, races slow requests; only those whose body has been read completely are hedged.
 ///
 /// Defaults: request bodies up to 64 KiB can be sent again, `redial-timeout-ms` carries what is left of the
@@ -62,13 +62,13 @@ struct Route {
 }
 
 impl RetryLayer {
-    /// Retries every request under `retry`. Responses are classified by the rules of HTTP and gRPC, so there is
-    /// no classifier to choose; [`judge`](Self::judge) can overrule them.
+    /// Retries every request under `retry`. Responses are classified by the rules of HTTP and gRPC, and
+    /// [`judge`](Self::judge) can overrule them.
     pub fn new(retry: Retry) -> Self {
         Self::with(Some(retry))
     }
 
-    /// Retries nothing but what a [`route`](Self::route) matches.
+    /// Retries only requests that match a [`route`](Self::route).
     pub fn routes_only() -> Self {
         Self::with(None)
     }
@@ -172,7 +172,7 @@ impl RetryLayer {
     }
 
     /// Writes the number of attempts into every response, for callers that cannot see its extensions
-    /// ([`Attempts`](super::Attempts)): those of a proxy. [`names::ATTEMPTS`] is a good name.
+    /// ([`Attempts`](super::Attempts)), such as callers of a proxy. [`names::ATTEMPTS`] is a good name.
     pub fn attempts_header(self, name: HeaderName) -> Self {
         self.set(|options| options.attempts_header = Some(name))
     }

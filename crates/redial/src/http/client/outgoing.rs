@@ -19,8 +19,8 @@ use crate::http::reqwest::Redirected;
 use crate::http::{hinted, names, safety, status, travel};
 use crate::{Key, Retry, inbound};
 
-/// How a response came about: on its extensions when it took more than one attempt, or when the call was parked or gave
-/// up on it.
+/// How a response was obtained: an extension of responses that took more than one attempt, or whose call was parked or gave
+/// up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
     made: u32,

@@ -13,8 +13,8 @@ use crate::Retry;
 /// hedges and budget do not apply; its other guards do.
 ///
 /// - The *breaker* learns from responses and errors as that of a `RetryLayer` does, by status, error and time. An
-///   attempt that the layer above cuts off is a timeout. One that is dropped otherwise, because another was faster or
-///   the caller left, counts as nothing.
+///   attempt that the layer above cuts off is a timeout. An attempt that is dropped because another was faster or
+///   the caller left is not counted.
 /// - The *concurrency limit* counts attempts until the head of their response, as in every policy. Readers
 ///   that take long for a body cannot block an endpoint.
 /// - The *meter* and the observers of the `Retry` see every attempt as a call. Give the meter a name of its own.
