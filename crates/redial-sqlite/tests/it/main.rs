@@ -1,4 +1,5 @@
 //! The states of an idempotency record, as in the tests of the other stores.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
