@@ -3,9 +3,11 @@
 
 mod aged;
 
+use std::future::poll_fn;
 use std::io::BufReader;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redial::telemetry::{Meter, Registry};
@@ -195,8 +197,11 @@ fn parked_calls_are_counted() {
     let failing = retry.clone();
     scene.page.run(async move {
         let reset = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-        tokio::spawn(async move { failing.run(|_| async { Err::<(), _>(reset()) }).await });
-        tokio::task::yield_now().await;
+        let mut call =
+            Box::pin(async move { failing.run(|_| async { Err::<(), _>(reset()) }).await });
+        poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;
+        // Without another poll it stays parked.
+        std::mem::forget(call);
     });
     let said = scene.action("held").unwrap();
     assert!(said.starts_with("1 call is parked"), "{said}");
