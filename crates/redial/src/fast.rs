@@ -101,6 +101,16 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
         }
     }
 
+    /// Counts the attempt as abandoned. Out of line, so that the futures that have one are cheap to drop.
+    #[cold]
+    #[inline(never)]
+    fn abandon(&mut self) {
+        if let Some(meter) = self.meter.take() {
+            let stripe: &Stripe = meter.borrow();
+            stripe.drop_fast(K::now() - self.started);
+        }
+    }
+
     /// Hands the attempt over to a session, which settles it.
     #[cold]
     pub(crate) fn hand_over<R: Borrow<Retry<C>>, C>(&mut self, retry: R) -> Session<R, C, K> {
@@ -112,9 +122,8 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
 impl<M: Borrow<Arc<Stripe>>, K: Clock> Drop for FastAttempt<M, K> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(meter) = self.meter.take() {
-            let stripe: &Stripe = meter.borrow();
-            stripe.drop_fast(K::now() - self.started);
+        if self.meter.is_some() {
+            self.abandon();
         }
     }
 }
