@@ -66,7 +66,7 @@ fn async_call(costs: &Costs) -> Vec<Line> {
             what,
             costs.list(&all),
             costs.of(call),
-            Bar::Ratchet { figure: 231.0, goal: Some(187.0) },
+            Bar::Ratchet { figure: 225.0, goal: Some(187.0) },
         ),
         Line::new("the engine, by hand", vec![], costs.of(engine), Bar::ratchet(349.0)),
         Line::new("of it the clock", vec![], costs.of("clock"), Bar::None),
@@ -90,7 +90,7 @@ fn metered(costs: &Costs) -> Vec<Line> {
             "metered blocking call − blocking call",
             vec![],
             more("redial-blocking", "redial-metered-blocking"),
-            Bar::ratchet(123.0),
+            Bar::ratchet(105.0),
         ),
         costs.allocations(&[], "redial-metered"),
         costs.clock_reads(&[], "redial-metered", Bar::AtMost(2.0)),
@@ -102,7 +102,7 @@ fn breaker(costs: &Costs) -> Vec<Line> {
     let (call, engine) = ("redial-breaker", "redial-engine-breaker");
     let what = "the same with a breaker";
     vec![
-        Line::new(what, costs.list(&PEERS), costs.of(call), Bar::ratchet(293.0)),
+        Line::new(what, costs.list(&PEERS), costs.of(call), Bar::ratchet(286.0)),
         Line::new("the engine, by hand", vec![], costs.of(engine), Bar::None),
         costs.allocations(&PEERS, call),
         costs.clock_reads(&PEERS, call, Bar::None),
@@ -114,7 +114,7 @@ fn pending(costs: &Costs) -> Vec<Line> {
     let (ours, timer) = (costs.of("redial-pending"), costs.of("timeout"));
     let made_of = vec![part("timer", timer), part("everything else", ours - timer)];
     let what = "async call, pending once; budget, deadline";
-    vec![Line::new(what, costs.list(&peers), ours, Bar::ratchet(timer + 309.0)).made_of(made_of)]
+    vec![Line::new(what, costs.list(&peers), ours, Bar::ratchet(timer + 293.0)).made_of(made_of)]
 }
 
 fn blocking_call(costs: &Costs) -> Vec<Line> {
@@ -123,7 +123,7 @@ fn blocking_call(costs: &Costs) -> Vec<Line> {
     let all = [("bare", "bare-sync"), PEERS[0]];
     let what = "blocking call; budget, deadline";
     vec![
-        Line::new(what, costs.list(&all), costs.of(call), Bar::ratchet(176.0)),
+        Line::new(what, costs.list(&all), costs.of(call), Bar::ratchet(173.0)),
         Line::new("the engine, by hand", vec![], costs.of(engine), Bar::ratchet(349.0)),
         costs.allocations(&PEERS, call),
         costs.clock_reads(&PEERS, call, SAMPLED),
