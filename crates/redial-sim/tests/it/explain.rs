@@ -121,7 +121,7 @@ fn a_window_forgets_while_calls_wait() {
             "1.1 500@retry-after=2 wait server-error, hint honoured 2000 @0",
             // Its withdrawal has left the window, and is made again when it is sent.
             "1.2 500@retry-after=2 stop attempts @2000",
-            "2.1 500 stop budget @0",
+            "2.1 500 stop budget, not parked: alone @0",
         ],
     );
 }
@@ -262,10 +262,13 @@ fn the_seed_determines_the_waits_of_calls_and_runs() {
 fn a_parked_call_that_is_alone_is_a_probe_or_fails() {
     let budget = Budget::Tokens(TokenBudget::new(15, 5));
     let explanation = ask(plain().budget(budget), "503,503,200; 503", |_| {});
-    let rulings = explanation.steps.iter().map(|step| (step.ruling.name(), step.ruling.reason()));
+    let rulings: Vec<_> =
+        explanation.steps.iter().map(|step| (step.ruling.name(), step.ruling.reason())).collect();
     let probe = ("wait", "overloaded, parked until a probe");
-    let expected = [probe, probe, ("done", "success"), probe, probe, ("stop", Stop::Budget.name())];
-    assert_eq!(rulings.collect::<Vec<_>>(), expected);
+    let expected =
+        [probe, probe, ("done", "success"), probe, probe, ("stop", "budget, not parked: alone")];
+    let expected = expected.map(|(name, reason)| (name, reason.into()));
+    assert_eq!(rulings, expected);
     let waits: Vec<_> = explanation.steps.iter().filter_map(|it| it.ruling.delay()).collect();
     assert!(waits[0] < waits[1] && waits[2] < waits[3], "{waits:?}");
 }
