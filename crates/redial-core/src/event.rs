@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::admit::BreakerState;
+use crate::admit::{BreakerState, NotParked};
 use crate::decide::{Failure, Outcome};
 use crate::schedule::Hint;
 use crate::stop::Stop;
@@ -56,6 +56,11 @@ pub enum Event {
         held: Duration,
         /// Whether it goes without evidence, to find out.
         probe: bool,
+    },
+    /// The call stops now: it must not wait for evidence, or no longer.
+    NotParked {
+        /// Why.
+        reason: NotParked,
     },
     /// The call stopped without success.
     Stopped {

@@ -193,8 +193,8 @@ pub mod schedule {
 /// Is there budget for the attempt?
 pub mod admit {
     pub use redial_core::admit::{
-        BreakerRule, BreakerState, CoolDownRule, Lookback, ParkRule, RateRule, StallRule,
-        ThrottleRule,
+        BreakerRule, BreakerState, CoolDownRule, Lookback, NotParked, ParkRule, RateRule,
+        StallRule, ThrottleRule,
     };
 
     /// How many retries calls may make together.

@@ -2,6 +2,7 @@
 
 mod rules;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -167,23 +168,25 @@ fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
             step.attempt.to_string(),
             step.outcome.clone().unwrap_or_else(|| "not sent".to_owned()),
             step.ruling.name().to_owned(),
-            step.ruling.reason().to_owned(),
+            step.ruling.reason().into_owned(),
             step.ruling.delay().map_or_else(|| "-".to_owned(), duration::text),
             step.budget.map_or_else(|| "none".to_owned(), |balance| balance.to_string()),
             duration::text(step.elapsed),
         ]
     }));
     print(&table, out, |column| (2..=4).contains(&column))?;
-    let mut stops = Vec::new();
+    let mut reasons = Vec::new();
     for step in steps {
-        if let Ruling::Stop(stop) = step.ruling
-            && !stops.contains(&stop)
-        {
-            stops.push(stop);
+        if let Ruling::Stop(stop, parking) = step.ruling {
+            let refused = parking.refused.map(|why| format!("{}: {why}.", why.name()));
+            let lines = [format!("{}: {stop}.", stop.name())].into_iter().chain(refused);
+            reasons.extend(lines);
         }
     }
+    let mut written = HashSet::new();
+    reasons.retain(|line| written.insert(line.clone()));
     writeln!(out)?;
-    stops.iter().try_for_each(|stop| writeln!(out, "{}: {stop}.", stop.name()))?;
+    reasons.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "The budget column is the number of retries that it would still grant.\n")
 }
 

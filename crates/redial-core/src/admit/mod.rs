@@ -23,7 +23,7 @@ pub mod turnstile;
 pub use breaker::{BreakerRule, BreakerState, Lookback};
 pub use cooldown::CoolDownRule;
 pub use limit::{RateLimit, RateRule};
-pub use park::ParkRule;
+pub use park::{NotParked, ParkRule};
 pub use scopes::Scopes;
 pub use slots::{Booking, Slots};
 pub use stall::StallRule;
@@ -148,8 +148,12 @@ impl Guards {
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Time) {
         if matches!(self.short.first, FirstAttempt::Holds | FirstAttempt::Earns) {
-            let charge = charge.and_then(|charge| self.with_bonus(charge));
-            self.ledger.succeeded(charge, stripe, now);
+            match charge {
+                Some(charge) if self.fails_usually() => {
+                    self.ledger.succeeded_again(charge, stripe, now);
+                }
+                _ => self.ledger.succeeded(charge, stripe, now),
+            }
         }
     }
 

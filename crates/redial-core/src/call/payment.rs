@@ -4,7 +4,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::{Call, Charge, Class, Context, Deadline, Event, Failure, Span, Stop, Time};
-use crate::admit::{Failed, Release, Ticket};
+use crate::admit::{Failed, NotParked, Release, Ticket};
 
 /// How the scheduled retry is paid for. With the number beside it in one enum, a call would not fit in 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,7 @@ impl Call {
             }
             Some(Release::Dry) => {
                 cx.emit(|| Event::BudgetDry);
+                fails_fast(cx, Some(NotParked::Alone));
                 *self = self.take().stopped(*cx, Stop::Budget, now);
                 Turn::Stop(Stop::Budget)
             }
@@ -107,10 +108,10 @@ impl Call {
         {
             self.set_charge(charge);
             Ok(())
-        } else if self.park(cx, failure.class, sent, seed, now) {
-            Ok(())
         } else {
-            self.pay(cx, failure.class, now)
+            self.park(cx, failure.class, sent, seed, now).or_else(|reason| {
+                self.pay(cx, failure.class, now).inspect_err(|_| fails_fast(cx, reason))
+            })
         }
     }
 
@@ -119,21 +120,28 @@ impl Call {
     pub(super) fn park_stalled(&mut self, cx: &Context<'_>, now: Time) -> bool {
         self.refund(cx, now);
         let class = if self.attempts > 0 { Class::Timeout } else { Class::Transient };
-        self.park(cx, class, now, 0, now)
+        self.park(cx, class, now, 0, now).inspect_err(|reason| fails_fast(cx, *reason)).is_ok()
     }
 
-    fn park(&mut self, cx: &Context<'_>, class: Class, sent: Time, seed: u64, now: Time) -> bool {
+    /// Says why not, if calls are parked here at all.
+    fn park(
+        &mut self,
+        cx: &Context<'_>,
+        class: Class,
+        sent: Time,
+        seed: u64,
+        now: Time,
+    ) -> Result<(), Option<NotParked>> {
         let (attempts, most) = (self.attempts, cx.request.park);
         let left = self.deadline.left(now).cap(Span::MAX);
         let (attempt_timeout, deadline) =
             (cx.policy.attempt_timeout_limit(), cx.policy.deadline_limit());
         let failed = Failed { class, sent, left, attempts, attempt_timeout, deadline, most, seed };
-        let ticket = if most > 0 { cx.guards.park(&failed, now) } else { None };
-        if let Some(Ticket(place)) = ticket {
-            (self.token, self.payment) = (place, Payment::Parked);
-            cx.emit(|| Event::Parked { attempt: attempts + 1 });
-        }
-        ticket.is_some()
+        let parked = if most > 0 { cx.guards.park(&failed, now) } else { None };
+        let Ticket(place) = parked.ok_or(None)?.map_err(Some)?;
+        (self.token, self.payment) = (place, Payment::Parked);
+        cx.emit(|| Event::Parked { attempt: attempts + 1 });
+        Ok(())
     }
 
     pub(super) fn pay(&mut self, cx: &Context<'_>, class: Class, now: Time) -> Result<(), Stop> {
@@ -151,5 +159,11 @@ impl Call {
         } else if let Some(ticket) = self.take_ticket() {
             cx.guards.unpark(ticket);
         }
+    }
+}
+
+fn fails_fast(cx: &Context<'_>, reason: Option<NotParked>) {
+    if let Some(reason) = reason {
+        cx.emit(|| Event::NotParked { reason });
     }
 }

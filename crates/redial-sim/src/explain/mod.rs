@@ -11,7 +11,7 @@ mod steps;
 mod waits;
 
 pub use script::{Script, ScriptError};
-pub use steps::{Ruling, Step};
+pub use steps::{Parking, Ruling, Step};
 pub use waits::{Cap, RetryWait};
 
 use redial_core::decide::Safety;

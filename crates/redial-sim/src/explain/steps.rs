@@ -1,10 +1,11 @@
 //! Runs the calls of a script through the engine: admit, send, settle, repeat.
 
+use std::borrow::Cow;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-use redial_core::admit::Guards;
+use redial_core::admit::{Guards, NotParked};
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::HintRule;
 use redial_core::{
@@ -41,7 +42,16 @@ pub enum Ruling {
     /// Another attempt follows after this wait, for this reason.
     Wait(Span, String),
     /// The call is over.
-    Stop(Stop),
+    Stop(Stop, Parking),
+}
+
+/// Whether the call waited for evidence before it stopped, and why it did not, or no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parking {
+    /// Whether it was parked after its last attempt.
+    pub was_parked: bool,
+    /// Why it was not parked, or no longer; `None` if that has not ended it.
+    pub refused: Option<NotParked>,
 }
 
 impl Ruling {
@@ -50,16 +60,24 @@ impl Ruling {
         match self {
             Self::Done => "done",
             Self::Wait(..) => "wait",
-            Self::Stop(_) => "stop",
+            Self::Stop(..) => "stop",
         }
     }
 
     /// The reason.
-    pub fn reason(&self) -> &str {
+    pub fn reason(&self) -> Cow<'_, str> {
         match self {
-            Self::Done => "success",
-            Self::Wait(_, reason) => reason,
-            Self::Stop(stop) => stop.name(),
+            Self::Done => "success".into(),
+            Self::Wait(_, reason) => reason.into(),
+            Self::Stop(stop, Parking { was_parked, refused }) => {
+                let stop = stop.name();
+                match (refused, was_parked) {
+                    (None, false) => stop.into(),
+                    (None, true) => format!("{stop}, parked until then").into(),
+                    (Some(why), false) => format!("{stop}, not parked: {}", why.name()).into(),
+                    (Some(why), true) => format!("{stop}, no longer parked: {}", why.name()).into(),
+                }
+            }
         }
     }
 
@@ -67,7 +85,7 @@ impl Ruling {
     pub fn delay(&self) -> Option<Span> {
         match self {
             Self::Wait(delay, _) => Some(*delay),
-            Self::Done | Self::Stop(_) => None,
+            Self::Done | Self::Stop(..) => None,
         }
     }
 }
@@ -78,33 +96,39 @@ const MOST_ATTEMPTS: u32 = 1_000;
 /// Makes the calls one after the other. All have the same key, so that a cool-down applies.
 pub(super) fn run(policy: &Policy, question: &Question) -> Vec<Step> {
     let guards = Guards::new(policy, 1, 0);
-    let (safety, probe) = (question.safety, Probe::default());
+    let (safety, why) = (question.safety, Why::default());
     let key = NonZeroU64::new(1);
     let request = Request { safety, key, park: u32::MAX, ..Request::default() };
-    let cx = Context { policy, guards: &guards, observer: Some(&probe), request };
+    let cx = Context { policy, guards: &guards, observer: Some(&why), request };
     let (latency, steps) = (question.latency, Vec::new());
-    let mut simulation = Simulation { cx, probe: &probe, latency, now: Time::ZERO, steps };
+    let mut simulation = Simulation { cx, why: &why, latency, now: Time::ZERO, steps };
     for (number, answers) in (1..).zip(&question.script.calls) {
         simulation.call(number, answers, seed_of(question.seed, number));
     }
     simulation.steps
 }
 
-/// Whether the call that was released last is a probe.
+/// The last event that says why a call goes on or stops.
 #[derive(Default)]
-struct Probe(AtomicBool);
+struct Why(Mutex<Option<Event>>);
 
-impl Observer for Probe {
+impl Why {
+    fn take(&self) -> Option<Event> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Observer for Why {
     fn event(&self, event: &Event) {
-        if let Event::Released { probe, .. } = event {
-            self.0.store(*probe, Relaxed);
+        if matches!(event, Event::Released { .. } | Event::NotParked { .. }) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(*event);
         }
     }
 }
 
 struct Simulation<'a> {
     cx: Context<'a>,
-    probe: &'a Probe,
+    why: &'a Why,
     latency: Span,
     now: Time,
     steps: Vec<Step>,
@@ -121,7 +145,7 @@ impl Simulation<'_> {
             }
             let (outcome, ruling) = if attempt > MOST_ATTEMPTS {
                 call.cancel(&cx, self.now);
-                (None, Ruling::Stop(Stop::Cancelled))
+                (None, Ruling::Stop(Stop::Cancelled, Parking::default()))
             } else {
                 self.attempt(&mut call, answer, seed)
             };
@@ -139,7 +163,7 @@ impl Simulation<'_> {
                 let ruling = self.turn(call, self.now, "stalled");
                 return (None, ruling);
             }
-            Err(stop) => return (None, Ruling::Stop(stop)),
+            Err(stop) => return (None, self.stopped(stop, false)),
         };
         let (outcome, text) = self.send(answer, permit.expires);
         let verdict = call.settle(&self.cx, permit, &outcome, self.now, || seed);
@@ -162,7 +186,8 @@ impl Simulation<'_> {
                         .unwrap_or_else(|| unreachable!("a call without a deadline does not park"));
                 }
                 Turn::Go => {
-                    let is_probe = self.probe.0.load(Relaxed);
+                    let is_probe =
+                        matches!(self.why.take(), Some(Event::Released { probe: true, .. }));
                     let released = if is_probe { "a probe" } else { "a later success" };
                     return Ruling::Wait(
                         until - self.now,
@@ -171,7 +196,7 @@ impl Simulation<'_> {
                 }
                 Turn::Stop(stop) => {
                     self.now = until;
-                    return Ruling::Stop(stop);
+                    return self.stopped(stop, true);
                 }
             }
         }
@@ -200,8 +225,16 @@ impl Simulation<'_> {
             Verdict::Done => Ruling::Done,
             Verdict::Wait(until) => Ruling::Wait(until - self.now, self.why_again(outcome)),
             Verdict::InFlight => unreachable!("there is one attempt at a time"),
-            Verdict::Stop(stop) => Ruling::Stop(stop),
+            Verdict::Stop(stop) => self.stopped(stop, false),
         }
+    }
+
+    fn stopped(&self, stop: Stop, was_parked: bool) -> Ruling {
+        let refused = match self.why.take() {
+            Some(Event::NotParked { reason }) => Some(reason),
+            _ => None,
+        };
+        Ruling::Stop(stop, Parking { was_parked, refused })
     }
 
     fn why_again(&self, outcome: &Outcome) -> String {
@@ -236,7 +269,7 @@ struct Row {
 impl From<Step> for Row {
     fn from(step: Step) -> Self {
         let Step { call, attempt, outcome, ruling, budget, elapsed } = step;
-        let (verdict, reason) = (ruling.name(), ruling.reason().to_owned());
+        let (verdict, reason) = (ruling.name(), ruling.reason().into_owned());
         let (delay_ms, elapsed_ms) = (ruling.delay(), elapsed);
         Self { call, attempt, outcome, verdict, reason, delay_ms, budget, elapsed_ms }
     }

@@ -5,7 +5,7 @@ use redial_core::admit::{BreakerRule, CoolDownRule};
 use redial_core::decide::Safety;
 use redial_core::schedule::{Backoff, HintRule, Jitter};
 use redial_core::{Draft, Policy, Preset, Rate, Span, Stop};
-use redial_sim::explain::{Explanation, Question, Ruling, Script, ScriptError, explain};
+use redial_sim::explain::{Explanation, Parking, Question, Ruling, Script, ScriptError, explain};
 
 const MS: Span = Span::MILLISECOND;
 
@@ -121,7 +121,7 @@ fn a_window_forgets_while_calls_wait() {
             "1.1 500@retry-after=2 wait server-error, hint honoured 2000 @0",
             // Its withdrawal has left the window, and is made again when it is sent.
             "1.2 500@retry-after=2 stop attempts @2000",
-            "2.1 500 stop budget @0",
+            "2.1 500 stop budget, not parked: alone @0",
         ],
     );
 }
@@ -197,7 +197,10 @@ fn the_deadline_and_the_guards_end_calls() {
     );
     let refused = ask(plain().breaker(BreakerRule::default()), &["500"; 8].join(";"), |_| {});
     assert_eq!(refused.steps.last().unwrap().outcome, None, "the breaker admits no call");
-    assert_eq!(refused.steps.last().unwrap().ruling, Ruling::Stop(Stop::BreakerOpen));
+    assert_eq!(
+        refused.steps.last().unwrap().ruling,
+        Ruling::Stop(Stop::BreakerOpen, Parking::default())
+    );
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn polling_is_free_and_bounded() {
     assert_eq!(poll.steps.len(), 1_001, "a million steps are cut off");
     assert!(poll.steps.iter().all(|step| step.budget == Some(1)));
     assert_eq!(poll.steps[0].ruling, Ruling::Wait(100 * MS, "not-yet".to_owned()));
-    assert_eq!(poll.steps[1_000].ruling, Ruling::Stop(Stop::Cancelled));
+    assert_eq!(poll.steps[1_000].ruling, Ruling::Stop(Stop::Cancelled, Parking::default()));
     assert_eq!((poll.waits.len(), poll.runs[0].len()), (20, 20));
 }
 
@@ -259,12 +262,36 @@ fn the_seed_determines_the_waits_of_calls_and_runs() {
 fn a_parked_call_that_is_alone_is_a_probe_or_fails() {
     let budget = Budget::Tokens(TokenBudget::new(15, 5));
     let explanation = ask(plain().budget(budget), "503,503,200; 503", |_| {});
-    let rulings = explanation.steps.iter().map(|step| (step.ruling.name(), step.ruling.reason()));
+    let rulings: Vec<_> =
+        explanation.steps.iter().map(|step| (step.ruling.name(), step.ruling.reason())).collect();
     let probe = ("wait", "overloaded, parked until a probe");
-    let expected = [probe, probe, ("done", "success"), probe, probe, ("stop", Stop::Budget.name())];
-    assert_eq!(rulings.collect::<Vec<_>>(), expected);
+    let expected =
+        [probe, probe, ("done", "success"), probe, probe, ("stop", "budget, not parked: alone")];
+    let expected = expected.map(|(name, reason)| (name, reason.into()));
+    assert_eq!(rulings, expected);
     let waits: Vec<_> = explanation.steps.iter().filter_map(|it| it.ruling.delay()).collect();
     assert!(waits[0] < waits[1] && waits[2] < waits[3], "{waits:?}");
+}
+
+#[test]
+fn a_call_that_fails_fast_says_why_it_is_not_parked() {
+    let last = |draft: Draft, script: &str, latency| {
+        lines(&ask(draft, script, |q| q.latency = latency)).pop().unwrap()
+    };
+    let standard = || Preset::Standard.draft();
+    // The retries of a new process are used up.
+    assert_eq!(last(standard(), "503; 503", 20 * MS), "2.1 503 stop budget, not parked: alone @20");
+    let long = lines(&ask(standard(), "503; 503; 503; 503", |q| q.latency = 20 * MS));
+    assert!(long[5].ends_with("stop budget, no longer parked: alone @3790"), "{long:?}");
+    assert_eq!(long[6], "4.1 503 stop budget, not parked: long-outage @20");
+    assert_eq!(
+        last(standard().attempt_timeout(ms(2_000)), "timeout", MS),
+        "1.1 timeout stop budget, not parked: no-room @2000"
+    );
+    let half = "200; 503,200; ".repeat(20) + &"503; ".repeat(5) + "503";
+    assert_eq!(last(standard(), &half, MS), "46.1 503 stop budget, not parked: failures-usual @1");
+    let fail_fast = standard().without_park();
+    assert_eq!(last(fail_fast, "503; 503; 503", MS), "3.1 503 stop budget @1");
 }
 
 #[test]
@@ -272,7 +299,7 @@ fn calls_are_held_back_after_timeouts_in_a_row() {
     let draft = plain().attempts(1).attempt_timeout(ms(100));
     let stalled = |script: &str| {
         let steps = ask(draft.clone(), script, |_| {}).steps;
-        steps.iter().filter(|step| step.ruling == Ruling::Stop(Stop::Stalled)).count()
+        steps.iter().filter(|step| matches!(step.ruling, Ruling::Stop(Stop::Stalled, _))).count()
     };
     assert_eq!(stalled("timeout; timeout; timeout; timeout; timeout"), 0);
     let many = "timeout; ".repeat(104) + "timeout";

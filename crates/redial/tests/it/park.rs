@@ -131,6 +131,21 @@ async fn calls_go_in_the_order_in_which_they_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_success_counts_only_for_its_own_scope() {
+    let retry = parking();
+    let (one, other) = (retry.clone().scope("one"), retry.scope("other"));
+    let call = fails_once(&one, || ());
+    settle().await;
+    advance(ms(20)).await;
+    settle().await;
+    succeed(&other).await;
+    settle().await;
+    assert_eq!(one.parked(), 1);
+    succeed(&one).await;
+    assert_eq!(call.await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_call_leaves_at_once() {
     let retry = parking();
     let (waiting, in_line) = (fails_once(&retry, || ()), fails_once(&retry, || ()));

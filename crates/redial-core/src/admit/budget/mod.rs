@@ -237,6 +237,15 @@ impl Ledger {
         }
     }
 
+    /// A retry succeeded where failures are usual. With the whole bonus, retries would sustain themselves for as long as
+    /// the destination sheds load; with none, they could repeat too few of failures that are random.
+    pub(crate) fn succeeded_again(&self, charge: Charge, stripe: usize, now: Time) {
+        match self {
+            Self::Tokens(tokens) => tokens.succeeded_again(charge),
+            _ => self.succeeded(Some(charge), stripe, now),
+        }
+    }
+
     /// An attempt succeeded. `charge` is the charge of a retry.
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Time) {
         match self {

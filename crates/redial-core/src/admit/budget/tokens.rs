@@ -270,6 +270,11 @@ impl Tokens {
         }
     }
 
+    /// Earns half of the bonus.
+    pub(super) fn succeeded_again(&self, Charge(cost): Charge) {
+        self.earn(cost.saturating_add(self.budget.bonus / 2));
+    }
+
     #[inline(never)]
     fn earn(&self, tokens: u32) {
         let TokenBudget { capacity, cost, opening, .. } = self.budget;

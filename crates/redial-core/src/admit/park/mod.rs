@@ -24,6 +24,7 @@ pub(crate) use release::{Failed, Release};
 use line::Line;
 use traffic::Traffic;
 
+use core::fmt;
 use core::task::Waker;
 
 use crate::cell::Atomic;
@@ -65,6 +66,49 @@ impl ParkRule {
     /// Sets how many calls may wait at once.
     pub fn most(self, calls: u32) -> Self {
         Self { most: calls, ..self }
+    }
+}
+
+/// Why a call whose retry cannot be paid for fails at once instead of parking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NotParked {
+    /// Nothing has succeeded for longer than the rule allows.
+    LongOutage,
+    /// Failures are no exception here.
+    FailuresUsual,
+    /// As many calls wait as may.
+    Full,
+    /// No other call will bring evidence, and the budget does not pay for a probe.
+    Alone,
+    /// No other call will bring evidence, and after a timeout the deadline leaves no room for a probe.
+    NoRoom,
+}
+
+impl NotParked {
+    const NAMES: [(&'static str, &'static str); 5] = [
+        ("long-outage", "nothing has succeeded for longer than calls are parked"),
+        ("failures-usual", "more than a fifth of the calls usually fail"),
+        ("full", "as many calls are parked as may be"),
+        (
+            "alone",
+            "no other call is expected that could show a recovery, and the budget does not pay for a probe",
+        ),
+        (
+            "no-room",
+            "after a timeout, a call without others beside it probes only if the deadline is ten times as long",
+        ),
+    ];
+
+    /// The name in events and logs.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
+}
+
+impl fmt::Display for NotParked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize].1)
     }
 }
 
@@ -162,15 +206,15 @@ impl Park {
     }
 
     /// Takes a place for a call, if failing is an exception and there is room. `most` calls can be held by the runner.
-    fn enter(&self, waiting: Waiting, most: u32, now: Time) -> Option<Ticket> {
+    fn enter(&self, waiting: Waiting, most: u32, now: Time) -> Result<Ticket, NotParked> {
         if !self.traffic.usually_succeeds() {
-            return None;
+            return Err(NotParked::FailuresUsual);
         }
         let room = (self.traffic.rate(now).max(FEW) as u32).min(self.rule.most).min(most);
-        let mut line = lock(&self.line)?;
+        let mut line = lock(&self.line).ok_or(NotParked::Full)?;
         let more = |parked: u32| (parked < room).then(|| parked + 1);
-        self.parked.fetch_update(Relaxed, Relaxed, more).ok()?;
-        Some(line.take_place(waiting))
+        self.parked.fetch_update(Relaxed, Relaxed, more).map_err(|_| NotParked::Full)?;
+        Ok(line.take_place(waiting))
     }
 
     /// A call whose backoff is over joins the line, and is woken when it may be its turn. Returns also whether it is the

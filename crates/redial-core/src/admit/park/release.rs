@@ -2,7 +2,7 @@
 
 use core::task::Waker;
 
-use super::{ROOM, Ticket, Waiting};
+use super::{NotParked, ROOM, Ticket, Waiting};
 use crate::admit::budget::Charge;
 use crate::admit::{Guards, Ledger};
 use crate::decide::{Class, Health, Outcome};
@@ -90,17 +90,8 @@ impl Guards {
         }
     }
 
-    /// The charge of a retry that succeeded. Where failures are usual, retries would sustain themselves for as long as the
-    /// destination stays like that: the charge is refunded at once, and earns no bonus.
-    pub(in crate::admit) fn with_bonus(&self, charge: Charge) -> Option<Charge> {
-        if self.fails_usually() {
-            self.ledger.answered(charge);
-            return None;
-        }
-        Some(charge)
-    }
-
-    fn fails_usually(&self) -> bool {
+    /// Whether failures are no exception.
+    pub(in crate::admit) fn fails_usually(&self) -> bool {
         self.park.as_ref().is_some_and(|park| !park.usually_succeeds())
     }
 
@@ -110,8 +101,8 @@ impl Guards {
         self.park.as_ref().is_some_and(|park| park.is_alone(memory, now))
     }
 
-    /// Parks a call; `None` if it must not wait.
-    pub(crate) fn park(&self, failed: &Failed, now: Time) -> Option<Ticket> {
+    /// Parks a call, or says why it must not wait; `None` if there is no rule.
+    pub(crate) fn park(&self, failed: &Failed, now: Time) -> Option<Result<Ticket, NotParked>> {
         let park = self.park.as_ref()?;
         let taken = now - failed.sent;
         let patience = failed.attempt_timeout.cap(taken);
@@ -130,14 +121,16 @@ impl Guards {
             let is_lonely = park.is_alone(failed.left.max(LONELY), now);
             self.ledger.can_pay(self.priced_as(failed.class), is_lonely, now)
         };
+        let held = if failed.attempts == 0 { self.pace.patience() } else { Span::ZERO };
         // The failures of a call that is alone are its own: they do not show that others are in vain.
-        let is_hopeless = if park.is_alone(failed.left, now) {
-            !waiting.may_probe() || !can_pay()
-        } else {
-            let held = if failed.attempts == 0 { self.pace.patience() } else { Span::ZERO };
-            park.is_down_for_long(failed.deadline, held * HELD, now)
-        };
-        if is_hopeless { None } else { park.enter(waiting, failed.most, now) }
+        Some(match park.is_alone(failed.left, now) {
+            true if !waiting.may_probe() => Err(NotParked::NoRoom),
+            true if !can_pay() => Err(NotParked::Alone),
+            false if park.is_down_for_long(failed.deadline, held * HELD, now) => {
+                Err(NotParked::LongOutage)
+            }
+            _ => park.enter(waiting, failed.most, now),
+        })
     }
 
     /// A parked call asks whether it may go. `attempts` is how many it has made, and how many are left.

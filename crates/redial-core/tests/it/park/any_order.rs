@@ -22,7 +22,7 @@ fn anything() -> impl Strategy<Value = Happens> {
     prop_oneof![4 => Just(Failure), 2 => Just(Timeout), 3 => Just(Success), 1 => Just(Cancel)]
 }
 
-/// A parked call, when the attempt that failed was sent, and when to ask next.
+/// A parked call, after when an attempt must have been sent to be evidence, and when to ask next.
 struct Held(Call, Time, Deadline);
 
 proptest! {
@@ -55,7 +55,7 @@ proptest! {
                     };
                     let (call, verdict) = site.fail_as(class, now - taken, now);
                     if let (true, Verdict::Wait(until)) = (call.is_parked(), verdict) {
-                        held.push(Held(call, now - taken, until.into()));
+                        held.push(Held(call, now - taken / 2, until.into()));
                     }
                 }
             }
@@ -63,19 +63,19 @@ proptest! {
             prop_assert_eq!(site.guards.parked() as usize, held.len());
             let mut probes = 0;
             let mut kept = Vec::new();
-            for Held(mut call, sent, until) in held {
+            for Held(mut call, since, until) in held {
                 if !until.is_over(now) {
-                    kept.push(Held(call, sent, until));
+                    kept.push(Held(call, since, until));
                     continue;
                 }
                 match site.ask(&mut call, now).0 {
                     Turn::Wait(later) => {
                         prop_assert!(later <= call.deadline());
-                        kept.push(Held(call, sent, now.into()));
+                        kept.push(Held(call, since, now.into()));
                     }
                     Turn::Go => {
                         prop_assert!(!call.deadline().is_over(now));
-                        probes += u32::from(newest <= sent);
+                        probes += u32::from(newest <= since);
                         call.cancel(&site.cx(), now);
                     }
                     Turn::Stop(stop) => {
@@ -90,14 +90,15 @@ proptest! {
 
     #[test]
     fn a_total_outage_sees_no_more_retries_than_the_bucket_held(
-        gaps in proptest::collection::vec(1u64..400, 1..400),
+        calls in proptest::collection::vec((1u64..400, any::<bool>()), 1..400),
     ) {
         let site = Site::new(ParkRule::default());
         let (mut now, mut retries) = (at(SECOND), 0u64);
         let mut held: Vec<(Call, Time)> = Vec::new();
-        for gap in gaps {
+        for (gap, times_out) in calls {
             now += gap * MS;
-            let (call, verdict) = site.fail(now);
+            let class = if times_out { Class::Timeout } else { Class::Overloaded };
+            let (call, verdict) = site.fail_as(class, now, now + MS);
             match verdict {
                 Verdict::Wait(until) => held.push((call, until)),
                 _ => prop_assert!(call.is_over()),
@@ -114,7 +115,7 @@ proptest! {
                     Turn::Go => {
                         retries += 1;
                         let permit = call.admit(&site.cx(), now).unwrap();
-                        let failed = Failure::new(Class::Overloaded).into();
+                        let failed = Failure::new(class).into();
                         if let Verdict::Wait(until) = call.settle(&site.cx(), permit, &failed, now, || 0) {
                             held.push((call, until));
                         }

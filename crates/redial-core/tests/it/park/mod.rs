@@ -4,16 +4,18 @@ mod alone;
 mod any_order;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, TokenBudget};
-use redial_core::admit::{Guards, ParkRule, StallRule};
+use redial_core::admit::{Guards, NotParked, ParkRule, StallRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::Backoff;
-use redial_core::{Call, Context, Deadline, Policy, Request, Stop, Time, Turn, Verdict};
+use redial_core::{
+    Call, Context, Deadline, Event, Policy, Request, Span, Stop, Time, Turn, Verdict,
+};
 
 use crate::support::{MS, SECOND, at};
 
@@ -67,6 +69,12 @@ impl Site {
         let permit = call.admit(&self.cx(), sent).unwrap();
         let verdict = call.settle(&self.cx(), permit, &Failure::new(class).into(), now, || 0);
         (call, verdict)
+    }
+
+    /// A call is parked that is never over.
+    fn holding(self) -> Self {
+        assert!(self.fail(at(500 * MS)).0.is_parked());
+        self
     }
 
     fn ask(&self, call: &mut Call, now: Time) -> (Turn, Arc<Count>) {
@@ -175,6 +183,61 @@ fn after_half_of_the_deadline_without_a_success_calls_fail_fast() {
     let verdicts = (0..20).map(|n| site.fail(now + 100 * MS + n * MS).1);
     assert_eq!(verdicts.last(), Some(Verdict::Stop(Stop::Budget)));
     assert_eq!(site.guards.parked(), 0);
+}
+
+#[test]
+fn where_failures_are_usual_calls_do_not_park_and_retries_earn_half_of_the_bonus() {
+    let site = Site::new(ParkRule::default());
+    (0..10).for_each(|n| site.succeed(at(n * 10 * MS), at(n * 10 * MS + MS)));
+    (0..30).for_each(|n| site.fail(at((100 + n * 10) * MS)).0.cancel(&site.cx(), at(SECOND)));
+    let tokens = || site.guards.price(Class::Transient).unwrap().1;
+    assert_eq!(tokens(), 20 + 10);
+
+    let (mut call, verdict) = site.fail(at(SECOND));
+    assert!(!call.is_parked() && matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    let now = at(SECOND + 10 * MS);
+    let permit = call.admit(&site.cx(), now).unwrap();
+    assert_eq!(tokens(), 20 + 10 - 20);
+    call.settle(&site.cx(), permit, &Outcome::Success, now + MS, || 0);
+    assert_eq!(tokens(), 20 + 10 + 5);
+}
+
+/// What a call reports that stops instead of waiting.
+#[test]
+fn a_call_that_must_not_wait_says_why() {
+    let reason = |site: &Site, class: Class, taken: Span| {
+        let seen = Mutex::new(Vec::new());
+        let see = |event: &Event| seen.lock().unwrap().push(*event);
+        let cx = Context { observer: Some(&see), ..site.cx() };
+        let mut call = Call::new(&site.policy, at(SECOND), Deadline::NONE);
+        let permit = call.admit(&cx, at(SECOND)).unwrap();
+        let (outcome, now) = (Failure::new(class).into(), at(SECOND) + taken);
+        let verdict = call.settle(&cx, permit, &outcome, now, || 0);
+        assert_eq!(verdict, Verdict::Stop(Stop::Budget));
+        let why = |event: &Event| match event {
+            Event::NotParked { reason } => Some(*reason),
+            _ => None,
+        };
+        seen.into_inner().unwrap().iter().find_map(why)
+    };
+    let empty = TokenBudget::earned().opening(0).bootstrap(0);
+    let site = |rule: ParkRule, successes: u64, failures: u64| {
+        let policy = Site::new(rule).policy.edit().budget(Budget::Tokens(empty));
+        let policy = policy.build().unwrap();
+        let site = Site { guards: Guards::new(&policy, 1, 0), policy, most: u32::MAX };
+        (0..successes).for_each(|n| site.succeed(at(n * MS), at(n * MS)));
+        (0..failures).for_each(|n| site.fail(at((100 + n) * MS)).0.cancel(&site.cx(), at(SECOND)));
+        site
+    };
+    let default = ParkRule::default();
+    let check = |site: Site, class, taken, expected| {
+        assert_eq!(reason(&site, class, taken), Some(expected));
+    };
+    check(site(default, 0, 0), Class::Reset, MS, NotParked::Alone);
+    check(site(default, 0, 0), Class::Timeout, 2 * SECOND, NotParked::NoRoom);
+    check(site(default.most(1), 15, 0).holding(), Class::Reset, MS, NotParked::Full);
+    check(site(ParkRule::outage(0.01), 15, 890), Class::Reset, MS, NotParked::LongOutage);
+    check(site(default, 10, 30), Class::Reset, MS, NotParked::FailuresUsual);
 }
 
 #[test]

@@ -22,8 +22,8 @@ struct State {
     owed: [Option<(About, Line)>; 2],
 }
 
-/// The budget, each state of the breaker, each level of a storm, calls that park and that go on.
-const KINDS: usize = 10;
+/// The budget, each state of the breaker, each level of a storm; calls that park, go on, or must not park.
+const KINDS: usize = 11;
 
 impl Changes {
     pub(super) fn new() -> Self {

@@ -16,6 +16,7 @@ pub(super) enum About {
     BudgetDry,
     Parked,
     Released,
+    NotParked,
     BreakerMoved(BreakerState),
     #[cfg(feature = "metrics")]
     StormLevel {
@@ -45,6 +46,7 @@ impl About {
             Self::StormLevel { to, .. } => 4 + to as usize,
             Self::Parked => 8,
             Self::Released => 9,
+            Self::NotParked => 10,
             _ => 0,
         }
     }
@@ -72,6 +74,7 @@ impl About {
             ),
             Self::Parked => ("parked", "a call waits until the destination is back"),
             Self::Released => ("released", "a parked call goes on"),
+            Self::NotParked => ("not-parked", "a call fails at once, because it must not wait"),
             Self::BreakerMoved(_) => ("breaker-moved", "the circuit breaker changed its state"),
             #[cfg(feature = "metrics")]
             Self::StormLevel { .. } => ("storm-level", "the storm level changed"),
@@ -85,7 +88,7 @@ impl About {
             #[cfg(feature = "metrics")]
             Self::StormLevel { rose, .. } => rose,
             Self::FirstFailure | Self::BackoffGrowing | Self::Recovered => false,
-            Self::Parked | Self::Released => false,
+            Self::Parked | Self::Released | Self::NotParked => false,
         }
     }
 }
@@ -100,6 +103,7 @@ pub(super) struct Line {
     pub(super) class: Option<&'static str>,
     pub(super) code: Option<u16>,
     pub(super) stop: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
     pub(super) failures: Option<u64>,
     pub(super) state: Option<&'static str>,
     pub(super) level: Option<&'static str>,
@@ -116,7 +120,7 @@ impl Line {
     pub(super) fn write(self, about: About, upstream: &str, others_suppressed: u64) {
         let (transition, message) = about.words();
         let Self { attempt, class, code, stop, failures, state, level, .. } = self;
-        let Self { multiplier, suppressed, .. } = self;
+        let Self { reason, multiplier, suppressed, .. } = self;
         let key = self.key.map(|key| format!("{key:016x}"));
         let ms = |duration: Option<Duration>| duration.map(|it| it.as_millis() as u64);
         let (key, delay_ms, parked_ms) = (key.as_deref(), ms(self.delay), ms(self.parked));
@@ -124,7 +128,7 @@ impl Line {
             ($write:ident) => {
                 tracing::$write!(
                     target: "redial", transition, upstream, key, attempt, delay_ms, parked_ms, class, code, stop,
-                    failures, state, level, multiplier, suppressed, others_suppressed, "{message}"
+                    reason, failures, state, level, multiplier, suppressed, others_suppressed, "{message}"
                 )
             };
         }

@@ -34,11 +34,12 @@ use table::Table;
 /// | `budget-dry` | warn | the budget refused a retry |
 /// | `parked` | info | a call waits until the destination is back |
 /// | `released` | info | a parked call goes on |
+/// | `not-parked` | info | a call stops, because it must not wait |
 /// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
 /// | `storm-level` | warn when it rose, else info | the storm detector changed its level (`Logs::storm`) |
 ///
 /// The fields are `transition`, `upstream`, and where known `key` (its hash), `attempt`, `delay_ms`, `parked_ms`, `class`, `code`,
-/// `stop`, `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
+/// `stop`, `reason`, `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
 /// suppressed since the last one, `others_suppressed` that of keys without a line of their own. The target is `redial`.
 ///
 /// ```
@@ -147,6 +148,10 @@ impl Observer for Logs {
             Event::Released { attempt, held, .. } => {
                 let line = Line { attempt: Some(*attempt), parked: Some(*held), ..Line::default() };
                 self.change(About::Released, Line { key: call.cooldown_key, ..line });
+            }
+            Event::NotParked { reason } => {
+                let line = Line { reason: Some(reason.name()), ..Line::default() };
+                self.change(About::NotParked, Line { key: call.cooldown_key, ..line });
             }
             Event::BreakerMoved { to } => {
                 let state = match to {

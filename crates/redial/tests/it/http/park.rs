@@ -29,6 +29,28 @@ async fn a_parked_request_holds_its_body_and_goes_when_another_succeeds() {
     assert_eq!((retry.parked(), memory.used()), (0, 0));
 }
 
+/// One host is back, the other is not.
+#[tokio::test(start_paused = true)]
+async fn per_host_a_success_counts_only_for_its_own_host() {
+    let of = |host: &str| {
+        let mut request = get();
+        *request.uri_mut() = format!("http://{host}/tea").parse().unwrap();
+        request
+    };
+    let (down, up) = (Server::new(&[status(503), status(200)]), Server::new(&[status(200)]));
+    let layer = RetryLayer::new(Retry::new(policy(|p| p))).per_host();
+    let parked = tokio::spawn(client(&down, &layer).oneshot(of("down")));
+    settle().await;
+    advance(ms(20)).await;
+    settle().await;
+    client(&up, &layer).oneshot(of("up")).await.unwrap();
+    settle().await;
+    assert_eq!(down.asked(), 1);
+    client(&down, &layer).oneshot(of("down")).await.unwrap();
+    let response = parked.await.unwrap().unwrap();
+    assert_eq!(attempts(&response).unwrap().made(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_request_leaves_at_once() {
     let server = Server::new(&[status(503)]);

@@ -1,14 +1,26 @@
 //! That a call was parked, and for how long, in metrics, logs and spans.
 
 use opentelemetry::KeyValue;
+use redial::Retry;
 use redial::telemetry::{Logs, Meter, Registry};
 use tokio::time::advance;
 
 use super::logs::Journal;
 use super::scrape::scrape;
 use super::spans::Recorder;
-use crate::park::{fails_once, parking, settle, succeed};
-use crate::support::ms;
+use crate::park::{dry, fails_once, parking, policy, settle, succeed};
+use crate::support::{RESET, ms};
+
+#[tokio::test]
+async fn the_log_says_why_a_call_is_not_parked() {
+    let (journal, _guard) = Journal::start();
+    let policy = policy(|p| p.budget(dry()));
+    let retry = Retry::new(policy).idempotent().observe(Logs::new("api"));
+    retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+    let lines = journal.take();
+    let line = lines.iter().find(|line| line.get("transition") == "not-parked").unwrap();
+    assert_eq!(line.get("reason"), "alone");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_call_is_counted_logged_and_traced() {
