@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::check::report::{Asked, Report};
 use crate::check::{formats, human, written_formats};
 use crate::failed::Failed;
+use crate::foreign::{unique, valid};
 use crate::text::sanitise;
 
 /// Translate the retry config of another system into a Redial policy file
@@ -132,26 +133,6 @@ fn share_setting(file: &mut File) {
         file.setting = first.setting.clone();
         file.policies.iter_mut().for_each(|policy| policy.setting = Setting::default());
     }
-}
-
-/// A name that needs no quotes.
-fn valid(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    let name: String = name.chars().map(plain).collect();
-    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
-    if words.is_empty() { "policy".to_owned() } else { words.join("-") }
-}
-
-/// The name, or the name with the next free number.
-fn unique(name: &str, taken: &mut HashMap<String, u32>) -> String {
-    let mut candidate = name.to_owned();
-    while taken.contains_key(&candidate) {
-        let number = taken.entry(name.to_owned()).or_insert(1);
-        *number += 1;
-        candidate = format!("{name}-{number}");
-    }
-    taken.insert(candidate.clone(), 1);
-    candidate
 }
 
 fn write(file: &File, format: Format) -> Result<(String, Account), Failed> {

@@ -19,6 +19,7 @@ mod up;
 mod clock;
 mod duration;
 mod failed;
+mod foreign;
 mod log;
 mod policy;
 mod problem;

@@ -12,12 +12,7 @@ use redial_sim::peers::Peer;
 
 use crate::problem::plain_problem;
 
-/// Loads the policy that an argument names: a preset, `peer:NAME`, or a file.
-pub(crate) fn load(name: &str) -> Result<Policy, String> {
-    Named::read(name).map(|named| named.policy)
-}
-
-/// The policy, and where the ledger of its fleet is.
+/// The policy that an argument names, a preset, `peer:NAME` or a file, and where the ledger of its fleet is.
 fn find(name: &str) -> Result<(Policy, Option<Location>), String> {
     if let Some(peer) = peer(name)? {
         return Ok((peer.policy(), None));

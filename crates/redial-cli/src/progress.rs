@@ -15,6 +15,7 @@ use signal_hook::flag;
 
 use crate::failed::Failed;
 use crate::process::is_ignored;
+use crate::text::sanitise;
 
 const POLL: Duration = Duration::from_millis(50);
 /// Shorter simulations show no progress on a terminal.
@@ -59,7 +60,7 @@ pub(crate) fn with_progress<T>(
                 if interrupted.load(Ordering::Relaxed) {
                     watch.stop();
                 } else if started.elapsed() > SILENT {
-                    show(&mut progress, watch.runs_done(), started.elapsed(), is_terminal);
+                    show(&mut progress, watch, started.elapsed(), is_terminal);
                 }
             }
             if is_terminal && started.elapsed() > SILENT {
@@ -78,14 +79,17 @@ pub(crate) fn with_progress<T>(
 const CLEAR: &str = "\r\x1b[2K";
 
 /// A terminal has one line that changes, a log a line now and then. A closed terminal is no reason to stop.
-fn show(progress: &mut RunProgress, done: f64, elapsed: Duration, is_terminal: bool) {
+fn show(progress: &mut RunProgress, watch: &Watch, elapsed: Duration, is_terminal: bool) {
     let clear = if is_terminal { CLEAR } else { "" };
-    if let Some(estimate) = progress.estimate(done, elapsed) {
-        let _ = writeln!(io::stderr(), "{clear}{estimate}");
+    let (done, attempts) = (watch.runs_done(), watch.attempts());
+    let estimate = progress.estimate(done, elapsed);
+    for said in estimate.into_iter().chain(progress.late(done, elapsed, &attempts)) {
+        let _ = writeln!(io::stderr(), "{clear}{}", sanitise(&said));
     }
     if is_terminal {
-        let _ = write!(io::stderr(), "{clear}{}", progress.line(done, elapsed));
-    } else if let Some(line) = progress.log_line(done, elapsed) {
-        let _ = writeln!(io::stderr(), "{line}");
+        let line = sanitise(&progress.line(done, elapsed, &attempts));
+        let _ = write!(io::stderr(), "{clear}{line}");
+    } else if let Some(line) = progress.log_line(done, elapsed, &attempts) {
+        let _ = writeln!(io::stderr(), "{}", sanitise(&line));
     }
 }

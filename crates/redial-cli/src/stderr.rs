@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -173,7 +173,7 @@ impl Shared {
             if let Some(bytes) = state.queue.pop_front() {
                 drop(state);
                 // The work continues if the log cannot be written.
-                let _ = write_all(&bytes);
+                let _ = write_all(&io::stderr(), &bytes);
                 state = self.lock();
                 state.bytes -= bytes.len();
                 state.is_stalled = false;
@@ -188,12 +188,11 @@ impl Shared {
     }
 }
 
-/// Bypasses the methods of std's handle, because a write that blocks would hold its lock, and does not duplicate the
-/// descriptor, because there may be none left. Another process may have made our stderr non-blocking.
-fn write_all(mut bytes: &[u8]) -> nix::Result<()> {
-    let to = io::stderr();
+/// Bypasses the methods of std's handles, because a write that blocks would hold their lock, and does not duplicate the
+/// descriptor, because there may be none left. Another process may have made our stderr or stdout non-blocking.
+pub(crate) fn write_all(to: &impl AsFd, mut bytes: &[u8]) -> nix::Result<()> {
     while !bytes.is_empty() {
-        match nix::unistd::write(&to, bytes) {
+        match nix::unistd::write(to, bytes) {
             Ok(0) => return Err(Errno::EIO),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::EINTR) => {}

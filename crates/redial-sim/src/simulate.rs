@@ -10,7 +10,7 @@ use std::thread;
 use redial_core::Span;
 
 pub use crate::method::{Choice, Detail, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
-pub use crate::watch::Watch;
+pub use crate::watch::{PolicyAttempts, Watch};
 
 use crate::measure::{Engine, Run, Summary, Usual};
 use crate::scale_model::{ScaleModel, scale_of};

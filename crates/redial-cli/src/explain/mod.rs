@@ -13,8 +13,9 @@ use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 use serde::Serialize;
 
+use crate::foreign::{Foreign, Loaded};
 use crate::policy::Named;
-use crate::text::{aligned, widths};
+use crate::text::{aligned, sanitise, widths};
 use crate::{duration, policy};
 
 /// Show what a policy does with the outcomes of calls, and how long it waits
@@ -36,9 +37,13 @@ Examples:
   redial explain --policy peer:istio --outcomes 503
   # a policy file
   redial presets web > my.toml
-  redial explain --policy my.toml --outcomes 429@retry-after=7 --json")]
+  redial explain --policy my.toml --outcomes 429@retry-after=7 --json
+  # the config of another system
+  redial export my.toml --to istio -o mesh.yaml
+  redial explain --policy mesh.yaml --outcomes 503")]
 pub(crate) struct Args {
-    /// A preset (see `redial presets`), peer:NAME (see `redial presets --peers`), or the path of a policy file
+    /// A preset (see `redial presets`), peer:NAME (see `redial presets --peers`), or the path of a policy file of any system
+    /// that `redial check` knows, with #NAME if it has several
     #[arg(long, value_parser = Subject::read)]
     policy: Subject,
     /// Outcomes separated by `,`, and calls separated by `;`; the last outcome of a call repeats
@@ -67,20 +72,22 @@ struct Subject {
     policy: Policy,
     location: Option<Location>,
     peer: Option<&'static Peer>,
+    checks_safety: bool,
+    foreign: Option<Foreign>,
 }
 
 impl Subject {
     fn read(name: &str) -> Result<Self, String> {
-        let Named { policy, location, .. } = Named::read(name)?;
-        Ok(Self { policy, location, peer: policy::peer(name)? })
+        let Loaded { named, checks_safety, foreign } = Loaded::read(name)?;
+        let Named { policy, location, .. } = named;
+        let peer = policy::peer(name)?;
+        let checks_safety = peer.map_or(checks_safety, |peer| peer.checks_safety);
+        Ok(Self { policy, location, peer, checks_safety, foreign })
     }
 
-    /// A peer that does not check safety repeats every call.
+    /// A system that does not check safety repeats every call.
     fn safety(&self, safety: Safety) -> Safety {
-        match self.peer {
-            Some(peer) if !peer.checks_safety => Safety::ReadOnly,
-            _ => safety,
-        }
+        if self.checks_safety { safety } else { Safety::ReadOnly }
     }
 }
 
@@ -115,6 +122,17 @@ struct Answer {
     answer: Explanation,
     /// The budget, the hedges and the stall, in sentences.
     rules: Vec<String>,
+    /// The other system whose config it is.
+    format: Option<&'static str>,
+    /// What is not the same there.
+    losses: Vec<Loss>,
+}
+
+/// A field of another system's config that the policy does not have as it is.
+#[derive(Serialize)]
+struct Loss {
+    kind: &'static str,
+    text: String,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
@@ -128,7 +146,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     let answer = explain(&args.policy.policy, &question);
     let rules = rules::describe(&args.policy.policy);
     if args.json {
-        return writeln!(out, "{}", serde_json::to_string_pretty(&Answer { answer, rules })?);
+        let format = args.policy.foreign.as_ref().map(|foreign| foreign.format.name());
+        let losses = args.policy.foreign.iter().flat_map(Foreign::losses);
+        let losses = losses.map(|(kind, text)| Loss { kind, text }).collect();
+        let answer = Answer { answer, rules, format, losses };
+        return writeln!(out, "{}", serde_json::to_string_pretty(&answer)?);
     }
     if !answer.steps.is_empty() {
         steps(&answer.steps, out)?;
@@ -138,22 +160,31 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     worst_case(&answer, out)?;
     rules.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     fleet(&args.policy, out)?;
-    args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))
-}
-
-/// The policy is a model of the peer, so its differences are listed.
-fn describe(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "\n{}: {}.", peer.name, peer.about)?;
-    if let Some(differs) = peer.differs {
-        writeln!(out, "Differences from it: {differs}.")?;
+    if let Some(foreign) = &args.policy.foreign {
+        origin(foreign, out)?;
     }
-    if !peer.checks_safety {
+    args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))?;
+    if !args.policy.checks_safety {
         writeln!(
             out,
             "It does not check whether a call is safe to repeat, so --safety has no effect."
         )?;
     }
     Ok(())
+}
+
+/// The policy is a translation of the config, so what was lost is listed.
+fn origin(foreign: &Foreign, out: &mut impl Write) -> io::Result<()> {
+    let losses: Vec<_> = foreign.losses().collect();
+    let end = if losses.is_empty() { ", without loss." } else { "; not the same:" };
+    writeln!(out, "\nRead from a config of {}{end}", foreign.format.name())?;
+    losses.iter().try_for_each(|(kind, text)| writeln!(out, "  {kind:12}  {}", sanitise(text)))
+}
+
+/// The policy is a model of the peer, so its differences are listed.
+fn describe(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\n{}: {}.", peer.name, peer.about)?;
+    peer.differs.map_or(Ok(()), |differs| writeln!(out, "Differences from it: {differs}."))
 }
 
 fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {

@@ -30,7 +30,8 @@ const STREAMS: &str = "Input and output";
 #[command(after_help = "\
 By default every exit code except 0 is retried, but not 126 and 127 (the command cannot be executed, or is not \
 found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. Of curl, wget, rsync and git, exit \
-codes that another attempt cannot change are not retried either, such as that of curl for a 404. With --retry-on-exit or \
+codes that another attempt cannot change are not retried either, such as that of curl for a 404 (docs/run.md lists \
+them). With --retry-on-exit or \
 --retry-on-output, only what they name is retried.
 
 Exit codes: that of the last attempt, 128 plus the signal that ended it, 124 if it timed out, 75 if it was 0 but \
@@ -59,8 +60,8 @@ pub(crate) struct Args {
     /// its deadline, with equal jitter and waits of up to 5s, 10s and 20s]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
     policy: Option<policy::Named>,
-    /// The most attempts, including the first
-    #[arg(long, help_heading = POLICY, value_name = "N")]
+    /// The most attempts, including the first: from 1 to 1000000
+    #[arg(long, help_heading = POLICY, value_name = "N", value_parser = attempts)]
     attempts: Option<u32>,
     /// Timeout of an attempt (SIGTERM to all of its processes, SIGKILL after --grace)
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
@@ -261,6 +262,11 @@ fn flag(field: &str) -> &'static str {
         "budget.window.floor" => "--budget-floor: ",
         _ => "--policy: ",
     }
+}
+
+fn attempts(text: &str) -> Result<u32, String> {
+    let attempts = text.parse().ok().filter(|attempts| (1..=1_000_000).contains(attempts));
+    attempts.ok_or_else(|| "must be from 1 to 1000000".to_owned())
 }
 
 fn duration(text: &str) -> Result<Span, String> {

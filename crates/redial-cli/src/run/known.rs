@@ -29,6 +29,7 @@ const HTTP_ERROR: [(&str, u8); 2] = [("curl", 22), ("wget", 8)];
 /// A program whose exit codes are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
+    pub(super) name: &'static str,
     permanent: &'static [u8],
     http_error: Option<u8>,
 }
@@ -37,9 +38,9 @@ impl Known {
     /// The program that this command runs, if it is one of them.
     pub(super) fn of(command: &OsStr) -> Option<Self> {
         let name = Path::new(command).file_name()?;
-        let (_, permanent) = PERMANENT.iter().find(|(known, _)| name == *known)?;
+        let (known, permanent) = PERMANENT.iter().find(|(known, _)| name == *known)?;
         let http_error = HTTP_ERROR.iter().find(|(known, _)| name == *known);
-        Some(Self { permanent, http_error: http_error.map(|(_, code)| *code) })
+        Some(Self { name: known, permanent, http_error: http_error.map(|(_, code)| *code) })
     }
 
     /// Whether another attempt cannot help. `printed` is the status of the last response that the program printed.
@@ -56,10 +57,14 @@ impl Known {
     }
 }
 
-/// The status in a line of `curl`, of `wget`, or of a response.
+/// The status in a line of `curl`, of `wget`, or of a response. It counts only beside the exit code for one.
 pub(super) fn status(line: &[u8]) -> Option<u16> {
     const BEFORE: [&str; 2] = ["The requested URL returned error: ", " ERROR "];
     let line = std::str::from_utf8(line).ok()?;
+    // As `curl -w '%{http_code}'` prints it.
+    if let [b'4' | b'5', _, _] = line.as_bytes() {
+        return line.parse().ok();
+    }
     let after = match line.strip_prefix("HTTP/") {
         Some(response) => response.split_once(' ')?.1,
         None => BEFORE.iter().find_map(|before| Some(line.split_once(before)?.1))?,

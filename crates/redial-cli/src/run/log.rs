@@ -61,27 +61,31 @@ impl Log {
         );
     }
 
-    pub(super) fn succeeded(&self, attempts: u32) {
-        self.json("succeeded", || json!({ "attempts": attempts }));
+    /// `repeated` has the exit codes of the attempts that were followed by another one.
+    pub(super) fn succeeded(&self, attempts: u32, repeated: &[u8]) {
+        self.json("succeeded", || json!({ "attempts": attempts, "repeated": repeated }));
     }
 
     /// `hint` is what the user can do about it.
     pub(super) fn stopped(
         &self,
         attempts: u32,
+        repeated: &[u8],
         why: &str,
         stop: Stop,
         hint: Option<&str>,
         exit: u8,
     ) {
-        let retried = attempts > 1;
-        let silent = matches!(stop, Stop::Permanent | Stop::Cancelled | Stop::Attempts) && !retried;
-        if !silent {
+        let is_usual = matches!(stop, Stop::Permanent | Stop::Cancelled | Stop::Attempts);
+        if !is_usual || attempts > 1 || hint.is_some() {
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             self.text(|| format!("attempt {attempts}: {why}; giving up: {stop}{hint}"));
         }
         self.json("stopped", || {
-            json!({ "attempts": attempts, "reason": stop.name(), "failure": why, "exit_code": exit })
+            json!({
+                "attempts": attempts, "repeated": repeated, "reason": stop.name(), "failure": why,
+                "exit_code": exit,
+            })
         });
     }
 

@@ -74,6 +74,8 @@ struct Run {
     call: Call,
     seed: u64,
     outer: OuterRun,
+    /// The exit codes of the attempts that were followed by another one.
+    repeated: Vec<u8>,
 }
 
 /// The `redial run` that runs this one, if any: the number of its current attempt, and its attempts.
@@ -141,6 +143,7 @@ impl Run {
             policy,
             seed,
             outer: OuterRun::find(),
+            repeated: Vec::new(),
         })
     }
 
@@ -168,7 +171,7 @@ impl Run {
             let (verdict, now) = self.settle(permit, &tried.outcome, bar);
             match verdict {
                 Verdict::Done => {
-                    self.log.succeeded(number);
+                    self.log.succeeded(number, &self.repeated);
                     return self.deliver(tried);
                 }
                 Verdict::Wait(until) => {
@@ -177,6 +180,7 @@ impl Run {
                     if let Some(signal) = self.wait(self.account.to_local(until), &tried)? {
                         return self.interrupted(signal, number);
                     }
+                    self.repeated.push(tried.code);
                     failed = Some(tried);
                 }
                 Verdict::Stop(stop) => {
@@ -261,7 +265,8 @@ impl Run {
             });
         }
         let code = Status::Signal(signal as u8).code();
-        self.log.stopped(attempts, signal.as_str(), Stop::Cancelled, None, code);
+        let (repeated, why) = (&self.repeated, signal.as_str());
+        self.log.stopped(attempts, repeated, why, Stop::Cancelled, None, code);
         Ok(code)
     }
 
@@ -282,9 +287,11 @@ impl Run {
                 self.account.place().map(|place| format!("shared in {place}; see --budget"))
             }
             Stop::Body => Some("stdin was read and is not buffered; see --stdin-limit".to_owned()),
+            Stop::Permanent => self.permanent(&tried),
             _ => None,
         };
-        self.log.stopped(self.call.attempts(), &tried.why, stop, about.as_deref(), tried.code);
+        let (attempts, repeated) = (self.call.attempts(), &self.repeated);
+        self.log.stopped(attempts, repeated, &tried.why, stop, about.as_deref(), tried.code);
         let status = tried.end.as_ref().map(|end| end.status);
         let code = self.deliver(tried);
         let interrupt = Status::Signal(Signal::SIGINT as u8);
@@ -292,6 +299,15 @@ impl Run {
             die_of_interrupt();
         }
         code
+    }
+
+    /// Why a failure is not repeated although no flag says so.
+    fn permanent(&self, tried: &Tried) -> Option<String> {
+        let is_known = self.rules.are_default() && !self.rules.name(tried.code);
+        let known = self.known.filter(|_| is_known)?;
+        let found = &tried.end.as_ref()?.found;
+        let is_known = !found.stop && known.is_permanent(tried.code, found.status);
+        is_known.then(|| format!("of {}; --retry-on-exit {} repeats it", known.name, tried.code))
     }
 
     /// Passes on what the last attempt printed, and returns the exit code.

@@ -6,6 +6,8 @@ use std::thread;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use redial_sim::simulate::{Choice, Detail};
 
+use super::setting::Setting;
+
 /// Simulate many callers of a backend in virtual time, and compare what their policies do to it
 ///
 /// `redial sim SCENARIO` is short for `redial sim run SCENARIO`. The short forms take the options of their commands.
@@ -13,19 +15,24 @@ use redial_sim::simulate::{Choice, Detail};
 #[command(
     args_conflicts_with_subcommands = true,
     mut_args(|arg| {
-        let is_short_form = ["scenario", "list", "bench", "sweeps"].contains(&arg.get_id().as_str());
-        arg.hide(!is_short_form)
+        const SHOWN: [&str; 8] =
+            ["scenario", "list", "bench", "sweeps", "rate", "latency", "load", "outage"];
+        let is_shown = SHOWN.contains(&arg.get_id().as_str());
+        arg.hide(!is_shown)
     }),
     mut_args(|arg| match arg.get_id().as_str() {
-        "random" | "high_traffic" | "cells" => arg.requires("bench"),
+        "random" | "high_traffic" | "cells" | "full" => arg.requires("bench"),
         "show" | "clients" | "engine" => arg.conflicts_with("bench"),
         "series" => arg.conflicts_with_all(["bench", "sweeps"]),
+        "rate" => arg.conflicts_with_all(["list", "bench", "sweeps"]),
         _ => arg,
     }),
     after_help = "\
 Examples:
   # the policies of the scenario
   redial sim capacity-loss --runs 1
+  # your service, without a file
+  redial sim --rate 2000/s --latency 150ms --load 0.7 --outage 2s --runs 1
   # policies ranked
   redial sim bench blip --runs 1 --policy web"
 )]
@@ -46,6 +53,8 @@ pub(crate) struct Args {
     /// Requires --sweep
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
+    #[command(flatten)]
+    setting: Setting,
     #[command(flatten)]
     show: Show,
     #[command(flatten)]
@@ -81,11 +90,16 @@ Examples:
   # a scenario to edit
   redial sim run capacity-loss --show > mine.toml
   redial sim run mine.toml --set duration=30s --runs 1 --json > mine.json
+  # your service, without a file: the number of servers is computed
+  redial sim run --rate 2000/s --latency 150ms --load 0.7 --outage 2s --clients 20 --runs 1
   # five backoffs for writers of one row
   redial sim run contention --clients 100 --runs 3")]
 pub(super) struct RunArgs {
     /// The name of a scenario, or the path of a file
-    pub(super) scenario: String,
+    #[arg(required_unless_present = "rate")]
+    pub(super) scenario: Option<String>,
+    #[command(flatten)]
+    pub(super) setting: Setting,
     #[command(flatten)]
     pub(super) show: Show,
     #[command(flatten)]
@@ -130,8 +144,8 @@ pub(super) struct SweepArgs {
 Examples:
   # in the cells of one scenario
   redial sim bench blip --runs 1 --policy web --cells
-  # in random scenarios
-  redial sim bench --random 2 --seed 7 --runs 1 --policy web"
+  # in random scenarios, with the tables
+  redial sim bench --random 2 --seed 7 --runs 1 --policy web --full"
 )]
 pub(super) struct BenchArgs {
     /// The name of a scenario, or the path of a file [default: all built-in scenarios]
@@ -171,6 +185,9 @@ pub(super) struct Rankings {
     /// Use this many random scenarios in which every process has much traffic; with --random, beside those
     #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) high_traffic: Option<u32>,
+    /// Print the tables of all figures, and what a default should keep, instead of ten lines
+    #[arg(long)]
+    pub(super) full: bool,
     /// Print the results of every cell too
     #[arg(long)]
     pub(super) cells: bool,
@@ -200,8 +217,8 @@ fn engine(name: &str) -> Choice {
 
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file; may be repeated [default: the policies of
-    /// the scenario]
+    /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file of any known system, with #NAME if it has
+    /// several; may be repeated [default: the policies of the scenario]
     #[arg(long = "policy", value_name = "P")]
     pub(super) policies: Vec<String>,
     /// Seed of the random numbers: the same seed gives the same result
@@ -242,6 +259,7 @@ impl Args {
             scenario,
             sweeps,
             metrics,
+            setting,
             show,
             rankings,
             scenario_options,
@@ -254,13 +272,13 @@ impl Args {
                 Some(Command::Bench(BenchArgs { scenario, rankings, options }))
             }
             (None, None) if self.list => Some(Command::List(ListArgs { json: options.json })),
-            (None, None) => None,
-            (None, Some(scenario)) if sweeps.is_empty() || show.show => {
-                Some(Command::Run(RunArgs { scenario, show, scenario_options, options }))
-            }
-            (None, Some(scenario)) => {
+            (None, None) if setting.numbers().is_none() => None,
+            (None, Some(scenario)) if !sweeps.is_empty() && !show.show => {
                 let args = SweepArgs { scenario, sweeps, metrics, scenario_options, options };
                 Some(Command::Sweep(args))
+            }
+            (None, scenario) => {
+                Some(Command::Run(RunArgs { scenario, setting, show, scenario_options, options }))
             }
         }
     }

@@ -11,9 +11,9 @@ use redial_sim::report::BenchReport;
 use redial_sim::scenario::Set;
 use redial_sim::simulate::Watch;
 
-use super::args::BenchArgs;
+use super::args::{BenchArgs, Rankings};
 use super::output::{Form, json};
-use super::request::{quote, scenario, source, subject};
+use super::request::{quote, scenario, source, subject, warn_of_losses};
 use super::table::table;
 use crate::failed::Failed;
 use crate::progress::with_progress;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &BenchArgs, out: &mut impl Write) -> Result<(), Failed> 
     match form {
         Form::Json => json(&report, false, out)?,
         Form::Pictures(pictures) => pictures.put(|| report.svg(), || report.html(), out)?,
-        Form::Text => text(&report, args.rankings.cells, Terminal::of_stdout(), out)?,
+        Form::Text => text(&report, &args.rankings, Terminal::of_stdout(), out)?,
     }
     completed.end()
 }
@@ -91,6 +91,7 @@ fn subjects(args: &BenchArgs, cells: &[Cell]) -> Result<Vec<Subject>, Failed> {
     } else {
         args.options.policies.clone()
     };
+    warn_of_losses(&cell.scenario, &names)?;
     let no_retry = Subject::no_retry();
     let mut all = vec![no_retry];
     for name in names {
@@ -118,25 +119,53 @@ fn command(args: &BenchArgs, runs: u32) -> String {
     words.join(" ")
 }
 
+/// The most lines without `--full` and `--cells`.
+const LINES: usize = 10;
+
 fn text(
     report: &BenchReport<'_>,
-    each: bool,
+    rankings: &Rankings,
     terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let mut standings = report.standings();
+    let all: Vec<String> =
+        standings.iter().map(|it| terminal.wrap(&sanitise(&it.verdict))).collect();
+    if rankings.full {
+        all.iter().try_for_each(|verdict| writeln!(out, "{verdict}\n"))?;
+        tables(report, terminal, out)?;
+    } else {
+        // Beside the verdicts there are the headings, the footer and the command.
+        let used = all.iter().map(|it| it.lines().count() + 1).sum::<usize>() + 2;
+        let rows = LINES.saturating_sub(used) / all.len().max(1);
+        for (verdict, standing) in all.iter().zip(&mut standings) {
+            writeln!(out, "{verdict}")?;
+            standing.lines.truncate(1 + rows.max(1));
+            print(&standing.lines, |column| column == 0, out)?;
+        }
+    }
+    if rankings.cells {
+        let (heads, rows) = report.cells();
+        let last = heads.len() - 1;
+        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+        print(&lines, |column| column < 2 || column == last, out)?;
+        writeln!(out)?;
+    }
+    let (done, all) = (report.results.len(), report.plan.cells.len());
+    let cells = if done == all { format!("{all} cells") } else { format!("{done} of {all} cells") };
+    let more = if rankings.full { "" } else { "; --full has the tables" };
+    let runs = match report.plan.runs {
+        1 => "one run".to_owned(),
+        runs => format!("{runs} runs"),
+    };
+    let footer = format!("{cells}, seed {}, {runs} of each policy{more}:", report.plan.seed);
+    writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(report.command)))
+}
+
+fn tables(report: &BenchReport<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
     for (title, each) in report.tables() {
         writeln!(out, "{}\n", terminal.bold(&title))?;
         table(&each, terminal, out)?;
-        writeln!(out)?;
-    }
-    if each {
-        let (heads, rows) = report.cells();
-        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
-        let widths = widths(&lines);
-        for line in &lines {
-            let is_text = |column: usize| column < 2 || column + 1 == line.len();
-            writeln!(out, "{}", sanitise(aligned(line, &widths, "  ", is_text).trim_end()))?;
-        }
         writeln!(out)?;
     }
     writeln!(out, "{}\n", terminal.wrap(BenchReport::reading()))?;
@@ -145,9 +174,16 @@ fn text(
         table(&bars, terminal, out)?;
         writeln!(out, "\n{}\n", terminal.wrap(BenchReport::reading_bars()))?;
     }
-    let (done, all) = (report.results.len(), report.plan.cells.len());
-    let cells = if done == all { format!("{all} cells") } else { format!("{done} of {all} cells") };
-    let footer =
-        format!("{cells}, seed {}, {} runs of each policy:", report.plan.seed, report.plan.runs);
-    writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(report.command)))
+    Ok(())
+}
+
+fn print(
+    lines: &[Vec<String>],
+    is_left: impl Fn(usize) -> bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let widths = widths(lines);
+    lines.iter().try_for_each(|line| {
+        writeln!(out, "{}", sanitise(aligned(line, &widths, "  ", &is_left).trim_end()))
+    })
 }

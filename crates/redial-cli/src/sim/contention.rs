@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::args::RunArgs;
 use crate::failed::Failed;
-use crate::policy;
+use crate::foreign::Loaded;
 use crate::progress::with_progress;
 
 /// The name in the place of a scenario's: a model of its own, which has no scenario file.
@@ -97,7 +97,7 @@ fn backoffs(args: &RunArgs) -> Result<Vec<(&str, Backoff)>, Failed> {
     let is_first = |(at, name): &(usize, &String)| !args.options.policies[..*at].contains(name);
     let named = args.options.policies.iter().enumerate().filter(is_first).map(|(_, name)| {
         let wrong = |why| Failed::input(format_args!("--policy {name}"), why);
-        Ok((name.as_str(), *policy::load(name).map_err(wrong)?.backoff()))
+        Ok((name.as_str(), *Loaded::read(name).map_err(wrong)?.named.policy.backoff()))
     });
     named.collect()
 }

@@ -8,6 +8,7 @@ mod list;
 mod output;
 mod request;
 mod scenario;
+mod setting;
 mod sweep;
 mod table;
 
@@ -26,7 +27,7 @@ pub(crate) fn run(args: Args, out: &mut impl Write) -> Result<(), Failed> {
             let example = format!("name a scenario, such as `redial sim {FIRST}`");
             Err(Failed::Input(format!("{example}; `redial sim --list` lists them")))
         }
-        Some(Command::Run(args)) if args.scenario == contention::NAME => {
+        Some(Command::Run(args)) if args.scenario.as_deref() == Some(contention::NAME) => {
             contention::run(&args, out)
         }
         Some(Command::Run(args)) => scenario::run(&args, out),

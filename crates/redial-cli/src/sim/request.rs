@@ -1,5 +1,7 @@
 //! Turns arguments into scenarios, policies and settings. All input errors are found here, before any work begins.
 
+use std::io::{self, Write as _};
+
 use redial_policy::nearest;
 use redial_sim::measure::Engine;
 use redial_sim::report::SimulationSetup;
@@ -9,16 +11,47 @@ use redial_sim::{Scenario, Subject};
 
 use super::args::{Options, ScenarioOptions, SweepArgs};
 use super::contention;
+use super::setting::Numbers;
 use crate::failed::Failed;
+use crate::foreign::Loaded;
 use crate::policy;
 use crate::problem::plain_problem;
+use crate::text::sanitise;
 
 /// The number of simulated calls of each policy by default, or as much work of another engine.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
 
+/// Where a scenario comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A built-in one, or a file.
+    Named(&'a str),
+    /// Flags.
+    Setting(Numbers),
+}
+
+impl Source<'_> {
+    fn name(self) -> String {
+        match self {
+            Self::Named(name) => name.to_owned(),
+            Self::Setting(numbers) => numbers.flags(),
+        }
+    }
+
+    /// The text of its file.
+    pub(super) fn text(self) -> Result<String, Failed> {
+        match self {
+            Self::Named(name) => source(name),
+            Self::Setting(numbers) => numbers.text(),
+        }
+    }
+}
+
 pub(super) struct Request<'a> {
-    name: &'a str,
+    source: Source<'a>,
+    /// In messages and in JSON.
+    name: String,
     scenario_options: &'a ScenarioOptions,
     options: &'a Options,
     pub(super) text: String,
@@ -29,17 +62,17 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(super) fn read(
-        name: &'a str,
+        source: Source<'a>,
         scenario_options: &'a ScenarioOptions,
         options: &'a Options,
     ) -> Result<Self, Failed> {
-        let text = source(name)?;
+        let (text, name) = (source.text()?, source.name());
         let sets = options
             .sets
             .iter()
             .map(|set| Set::read(set).map_err(|problem| Failed::input("--set", problem)));
         let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-        let read = |sets: &[Set]| scenario(name, &text, sets);
+        let read = |sets: &[Set]| scenario(&name, &text, sets);
         let mut scenario = read(&sets)?;
         match scenario_options.clients[..] {
             [] => {}
@@ -60,7 +93,8 @@ impl<'a> Request<'a> {
                 policies.push(policy.clone());
             }
         }
-        Ok(Self { name, scenario_options, options, text, sets, scenario, policies })
+        warn_of_losses(&scenario, &policies)?;
+        Ok(Self { source, name, scenario_options, options, text, sets, scenario, policies })
     }
 
     /// The policies, as this scenario defines them.
@@ -78,7 +112,7 @@ impl<'a> Request<'a> {
         all: impl Iterator<Item = (&'b Scenario, &'b Subject)>,
     ) -> Result<Vec<Method<'b>>, Failed> {
         let choice = self.scenario_options.engine;
-        let place = if choice == Choice::Cohort { "--engine cohort" } else { self.name };
+        let place = if choice == Choice::Cohort { "--engine cohort" } else { &self.name };
         all.map(|(scenario, subject)| {
             let method = choice.method(scenario, subject);
             method.map_err(|why| Failed::input(place, format!("{}: {why}", subject.name)))
@@ -103,7 +137,7 @@ impl<'a> Request<'a> {
         command: &'b str,
     ) -> SimulationSetup<'b> {
         SimulationSetup {
-            name: self.name,
+            name: &self.name,
             text: &self.text,
             sets: &self.sets,
             seed: settings.seed,
@@ -116,7 +150,11 @@ impl<'a> Request<'a> {
     /// The command that gives the same result.
     pub(super) fn command(&self, runs: u32, sweep: Option<&SweepArgs>) -> String {
         let Self { scenario_options, options, .. } = self;
-        let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
+        let scenario = match self.source {
+            Source::Named(name) => quote(name),
+            Source::Setting(_) => self.name.clone(),
+        };
+        let mut words = vec!["redial".to_owned(), "sim".to_owned(), scenario];
         let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
         if !options.policies.is_empty() {
             self.policies.iter().for_each(|policy| flag("policy", policy));
@@ -191,10 +229,46 @@ pub(super) fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed
                 true => wrong(why),
                 false => wrong(format!("not a policy of the scenario ({own}), {why}")),
             };
-            let subject = Subject::new(name, policy::load(name).map_err(none)?);
+            let Loaded { named, checks_safety, foreign } = Loaded::read(name).map_err(none)?;
+            // Some systems have no limit of attempts.
+            let most = named.policy.attempts().min(Subject::MOST_ATTEMPTS);
+            let policy = match foreign {
+                Some(_) => named.policy.edit().attempts(most).build(),
+                None => Ok(named.policy),
+            };
+            let policy = policy.map_err(|invalid| wrong(invalid.to_string()))?;
+            let subject = Subject::new(name, policy);
+            let subject = subject.map(|it| Subject { careless: !checks_safety, ..it });
             subject.and_then(|subject| scenario.accept(subject)).map_err(wrong)
         }
     }
+}
+
+/// Names the fields of other systems' configs that the simulated policies do not have as they are. What cannot be read is
+/// reported later.
+pub(super) fn warn_of_losses(scenario: &Scenario, names: &[String]) -> io::Result<()> {
+    let loaded = |name: &String| match scenario.subject(name) {
+        Ok(_) => None,
+        Err(_) => Loaded::read(name).ok().map(|loaded| (sanitise(name), loaded)),
+    };
+    for (name, Loaded { named, foreign, .. }) in names.iter().filter_map(loaded) {
+        let Some(foreign) = foreign else { continue };
+        let mut parts = Vec::new();
+        match foreign.losses().count() {
+            0 => {}
+            1 => parts.push("one field is not the same".to_owned()),
+            lost => parts.push(format!("{lost} fields are not the same")),
+        }
+        if named.policy.attempts() > Subject::MOST_ATTEMPTS {
+            parts.push(format!("simulated with {} attempts", Subject::MOST_ATTEMPTS));
+        }
+        if !parts.is_empty() {
+            let (format, parts) = (foreign.format.name(), parts.join(", "));
+            let explain = format!("redial explain --policy {}", quote(&name));
+            writeln!(io::stderr(), "{name}: a config of {format}; {parts}; see `{explain}`")?;
+        }
+    }
+    Ok(())
 }
 
 /// Quotes a word for a shell.

@@ -8,7 +8,7 @@ use redial_sim::simulate::simulate_all;
 use super::args::RunArgs;
 use super::chart::{self, MARGIN};
 use super::output::{Form, json};
-use super::request::{Request, common_engine, source};
+use super::request::{Request, Source, common_engine};
 use super::table::table;
 use crate::failed::Failed;
 use crate::progress::with_progress;
@@ -16,10 +16,14 @@ use crate::terminal::Terminal;
 use crate::text::sanitise;
 
 pub(super) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failed> {
+    let source = match (&args.scenario, args.setting.numbers()) {
+        (None, Some(numbers)) => Source::Setting(numbers),
+        (name, _) => Source::Named(name.as_deref().unwrap_or_default()),
+    };
     if args.show.show {
-        return Ok(out.write_all(source(&args.scenario)?.as_bytes())?);
+        return Ok(out.write_all(source.text()?.as_bytes())?);
     }
-    let request = Request::read(&args.scenario, &args.scenario_options, &args.options)?;
+    let request = Request::read(source, &args.scenario_options, &args.options)?;
     let scenario = &request.scenario;
     let subjects = request.subjects(scenario)?;
     let methods = request.methods(subjects.iter().map(|subject| (scenario, subject)))?;
@@ -55,6 +59,9 @@ fn text(
 ) -> io::Result<()> {
     let scenario = report.scenario;
     writeln!(out, "{}\n", terminal.bold(&sanitise(&scenario.title)))?;
+    if let Some(verdict) = report.verdict() {
+        writeln!(out, "{}\n", terminal.wrap(&sanitise(&verdict)))?;
+    }
     table(&report.table(), terminal, out)?;
     for note in report.notes() {
         writeln!(out, "\n{}", terminal.wrap(&sanitise(&note)))?;
@@ -104,7 +111,11 @@ fn charts(report: &Report<'_>, terminal: Terminal, out: &mut impl Write) -> io::
     writeln!(out)?;
     chart::legend(out, &picture, terminal)?;
     for (case, points) in ran.iter().zip(&picture.rows) {
-        writeln!(out, "\n{}", terminal.bold(&sanitise(&case.subject.name)))?;
+        let name = sanitise(&case.subject.name);
+        let sentence = report.sentence(case).unwrap_or_else(|| name.clone());
+        let sentence = terminal.wrap(&sanitise(&sentence));
+        let rest = sentence.strip_prefix(&name).map(|rest| terminal.bold(&name) + rest);
+        writeln!(out, "\n{}", rest.unwrap_or(sentence))?;
         chart::chart(out, &picture, points, terminal)?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use redial_sim::sweep::{Axis, Sweep};
 use super::args::SweepArgs;
 use super::contention;
 use super::output::{Form, json};
-use super::request::{Request, common_engine};
+use super::request::{Request, Source, common_engine};
 use crate::failed::Failed;
 use crate::progress::with_progress;
 use crate::terminal::Terminal;
@@ -25,7 +25,8 @@ pub(super) fn run(args: &SweepArgs, out: &mut impl Write) -> Result<(), Failed> 
     if args.scenario == contention::NAME {
         return Err(contention::unsupported("--sweep"));
     }
-    let request = Request::read(&args.scenario, &args.scenario_options, &args.options)?;
+    let request =
+        Request::read(Source::Named(&args.scenario), &args.scenario_options, &args.options)?;
     let shown = shown(args)?;
     let sweep = read(args, &request)?;
     let subjects = sweep.cells().iter().map(|scenario| request.subjects(scenario));

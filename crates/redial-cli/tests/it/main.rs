@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod fleet_proof;
+mod foreign;
 mod help;
 mod ops;
 mod pasted;
@@ -31,6 +32,7 @@ mod sim_bench;
 mod sim_errors;
 mod sim_pages;
 mod sim_scale;
+mod sim_setting;
 mod sim_sweep;
 mod up;
 

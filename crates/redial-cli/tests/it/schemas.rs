@@ -88,6 +88,8 @@ fn configs(outputs: &mut Outputs) {
     outputs.check("explain", &["explain", "--policy", "web", "--json"]);
     let calls = "503,timeout,200; 429@retry-after=90";
     outputs.check("explain", &["explain", "--policy", "web.toml", "--outcomes", calls, "--json"]);
+    outputs.scratch.file("istio.yaml", outputs.run(&["export", "web.toml", "--to", "istio"]));
+    outputs.check("explain", &["explain", "--policy", "istio.yaml", "--json"]);
     outputs.check("import", &["import", "web.toml", "--json"]);
     outputs.check("export", &["export", "web.toml", "--to", "envoy", "--json"]);
 }
@@ -97,6 +99,8 @@ fn simulations(outputs: &mut Outputs) {
     outputs.check("sim", &["sim", "blip", "--runs", "1", "--json"]);
     outputs.check("sim", &["sim", "capacity-loss", "--runs", "1", "--json", "--series"]);
     outputs.check("sim", &["sim", "layers", "--runs", "1", "--json"]);
+    let setting = ["sim", "--rate", "200/s", "--latency", "50ms", "--runs", "1", "--json"];
+    outputs.check("sim", &setting);
     let sweep = ["sim", "capacity-loss", "--sweep", "load=0.3,0.9", "--sweep", "clients=5,10"];
     outputs.check("sim-sweep", &[&sweep[..], &["--runs", "1", "--json"]].concat());
     outputs.check(

@@ -53,16 +53,16 @@ fn a_scenario_prints_a_table_charts_and_its_lesson() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0].starts_with("A backend that is down for 200 ms"));
     let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(words(2), "ampli- peak time to goodput collapse");
+    let head = lines.iter().position(|line| line.starts_with("policy ")).unwrap();
+    assert_eq!(words(head - 1), "ampli- peak time to goodput collapse");
     assert_eq!(
-        words(3),
+        words(head),
         "policy calls attempts fication success ratio recover lost p50 p99 (95\u{a0}%)"
             .replace('\u{a0}', " ")
     );
-    assert!(lines[4].starts_with("full ") && lines[5].starts_with("no-retry "));
-    assert!(
-        lines[4].contains("100 %") && lines[4].contains('±') && lines[4].ends_with("0 % (0–56)")
-    );
+    assert!(lines[head + 1].starts_with("full ") && lines[head + 2].starts_with("no-retry "));
+    let full = lines[head + 1];
+    assert!(full.contains("100 %") && full.contains('±') && full.ends_with("0 % (0–56)"));
     assert_eq!(lines.iter().filter(|line| line.contains("2 s to 2.2 s")).count(), 2, "{said}");
     assert!(said.contains('▒') && said.contains('┄') && said.contains("━"));
     assert!(said.contains("\nClaimed: 540 / 4380"));
@@ -77,6 +77,29 @@ fn a_scenario_prints_a_table_charts_and_its_lesson() {
     assert_eq!(again, "redial sim blip --policy full --policy no-retry --seed 1 --runs 3");
     let second = redial(&again.split(' ').skip(1).collect::<Vec<_>>());
     assert_eq!(second.stdout, output.stdout, "the command gets it again");
+}
+
+#[test]
+fn a_verdict_comes_first_and_every_policy_has_a_sentence() {
+    let args = ["sim", "blip", "--runs", "1", "--policy", "no-retry", "--policy", "standard"];
+    let verdict = "In this setting standard loses no call, with 1.03 attempts per call; it costs 3.3 % more load than \
+                   no-retry, which loses 3.3 % of the calls.";
+    let sentences = [
+        "no-retry loses 3.3 % of the calls and makes 1.00 attempts per call.",
+        "standard loses no call and makes 1.03 attempts per call.",
+    ];
+    let output = redial(&args);
+    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (before, table) = said.split_once(" policy calls ").unwrap();
+    assert!(before.contains(verdict), "{before}");
+    assert!(sentences.iter().all(|sentence| table.contains(sentence)), "{table}");
+    let report = json(&[&args[..], &["--json"]].concat());
+    assert_eq!(report["verdict"], verdict);
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.iter().map(|it| &it["sentence"]).collect::<Vec<_>>(), sentences);
+    assert_eq!(report["servers"], Value::Null, "unlimited");
+    let page = redial(&[&args[..], &["--html", "-"]].concat());
+    assert!(text(&page.stdout).contains(&format!("<p>{verdict}</p>")));
 }
 
 #[test]

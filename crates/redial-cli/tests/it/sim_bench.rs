@@ -84,7 +84,7 @@ fn a_scenario_has_six_cells_and_two_comparators() {
 #[test]
 fn the_tables_name_every_policy_and_every_cell() {
     with_file(|file| {
-        let args = ["sim", file, "--bench", "--policy", "mine", "--runs", "1", "--cells"];
+        let args = ["sim", file, "--bench", "--policy", "mine", "--runs", "1", "--full", "--cells"];
         let output = redial(&args);
         let said = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -100,6 +100,36 @@ fn the_tables_name_every_policy_and_every_cell() {
             assert!(text(&redial(&args).stdout).starts_with(start));
         }
     });
+}
+
+#[test]
+fn ten_lines_say_which_policy_is_best() {
+    let lines_of = |args: &[&str]| {
+        let output = redial(&[&["sim"], args, &["--bench", "--runs", "1"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    with_file(|file| {
+        let lines = lines_of(&[file, "--policy", "mine"]);
+        let head = lines.iter().position(|line| line.starts_with("policy ")).unwrap();
+        let verdict = lines[..head].join(" ");
+        let best = "In 6 cells mine comes closest to the best policy for each (";
+        assert!(verdict.starts_with(best), "{verdict}");
+        let rest: Vec<&str> = lines[head + 1..].iter().map(String::as_str).collect();
+        let footer = "6 cells, seed 1, one run of each policy; --full has the tables:";
+        assert!(matches!(rest[..], [mine, one, last, _]
+            if mine.starts_with("mine ") && one.starts_with("no-retry ") && last == footer));
+        let report = json(&["sim", file, "--bench", "--policy", "mine", "--runs", "1", "--json"]);
+        assert_eq!(report["verdicts"], serde_json::json!([verdict]));
+        let all = lines_of(&[file]);
+        assert_eq!(all.len(), 10, "with all presets and peers: {all:#?}");
+    });
+    let suites =
+        ["--random", "1", "--high-traffic", "1", "--policy", "standard", "--policy", "web"];
+    let both = lines_of(&suites);
+    assert!(both.len() <= 10, "{both:#?}");
+    assert!(both[0].starts_with("In 2 random cells "), "{both:#?}");
+    assert!(both.iter().any(|line| line.starts_with("In 2 high-traffic cells ")), "{both:#?}");
 }
 
 #[test]
@@ -143,6 +173,7 @@ fn impossible_requests_are_refused() {
         (&["sim", "blip", "--bench", "--random", "3"][..], "--random"),
         (&["sim", "blip", "--bench", "--high-traffic", "3"][..], "--high-traffic"),
         (&["sim", "--random", "3"][..], "--bench"),
+        (&["sim", "blip", "--full"][..], "--bench"),
         (&["sim", "--high-traffic", "3"][..], "--bench"),
         (&["sim", "blip", "--bench", "--sweep", "load=0.1,0.2"][..], "--sweep"),
         (&["sim", "--bench", "--policy", "nonsense"][..], "nonsense"),

@@ -52,5 +52,5 @@ use world::World;
 /// by then.
 pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
     let edges = Edge::all(scenario, subject, seed);
-    World::new(scenario, edges, seed).run(watch)
+    World::new(scenario, edges, seed).run(&subject.name, watch)
 }

@@ -38,6 +38,11 @@ impl Record {
         self.recorder.calls(now, 1);
     }
 
+    /// How many attempts of clients have arrived so far.
+    pub(super) fn attempts(&self) -> u64 {
+        self.recorder.attempts_so_far()
+    }
+
     /// An attempt arrives at its service.
     #[inline]
     pub(super) fn attempt(&mut self, origin: Origin, number: u32, now: Time) {

@@ -66,13 +66,13 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn run(mut self, watch: &Watch) -> Run {
+    pub(super) fn run(mut self, policy: &str, watch: &Watch) -> Run {
         self.callers.set_up(&mut self.wheel);
         self.outside.schedule(&mut self.wheel);
         self.services.set_up(&mut self.network, &mut self.wheel);
         // Calls that began are followed to their end, up to this time.
         let cut = self.scenario.end() + self.scenario.duration + Span::from_secs(60);
-        let (mut reported, mut look) = (0.0, EVENTS_PER_CHECK);
+        let (mut reported, mut attempted, mut look) = (0.0, 0, EVENTS_PER_CHECK);
         while let Some((now, what)) = self.wheel.pop() {
             if now > cut {
                 break;
@@ -86,6 +86,9 @@ impl<'a> World<'a> {
                 let done = self.share_done(now).max(reported);
                 watch.advance(done - reported);
                 reported = done;
+                let attempts = self.record.attempts();
+                watch.attempted(policy, attempts - attempted);
+                attempted = attempts;
                 if watch.is_stopped() {
                     break;
                 }

@@ -120,6 +120,11 @@ impl Recorder {
         self.outcomes.began(now, n);
     }
 
+    /// How many attempts have arrived so far.
+    pub(crate) fn attempts_so_far(&self) -> u64 {
+        self.attempts
+    }
+
     /// Attempts with this number arrived at the backend.
     #[inline]
     pub fn attempts(&mut self, now: Time, number: u32, n: u64) {

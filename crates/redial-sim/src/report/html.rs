@@ -30,6 +30,7 @@ impl Report<'_> {
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.question, self.scenario, "policy");
         page.heading("Results");
+        page.paragraph(&self.verdict().unwrap_or_default());
         page.table(&self.table());
         page.paragraph(&self.reading());
         self.notes().iter().for_each(|note| page.paragraph(note));

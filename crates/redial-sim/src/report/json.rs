@@ -13,9 +13,12 @@ impl Serialize for Report<'_> {
         let results = self.cases.iter().map(|case| Answer {
             policy: Some(&case.subject.name),
             summary: &case.summary,
+            sentence: self.sentence(case),
             wanted: self.question.runs,
             series: self.series,
         });
+        map.serialize_entry("verdict", &self.verdict())?;
+        map.serialize_entry("servers", &self.scenario.backend.servers.map(|servers| servers.0))?;
         map.serialize_entry("results", &results.collect::<Vec<_>>())?;
         let events: u64 = self.cases.iter().map(|Case { summary, .. }| summary.events).sum();
         map.serialize_entry("events", &events)?;
@@ -37,6 +40,8 @@ pub(super) fn question<M: SerializeMap>(
 /// The results of one policy, or of one cell of a sweep.
 pub(super) struct Answer<'a> {
     pub(super) policy: Option<&'a str>,
+    /// What the figures of a policy mean.
+    pub(super) sentence: Option<String>,
     pub(super) summary: &'a Summary,
     /// The requested number of runs. A smaller actual number is included.
     pub(super) wanted: u32,
@@ -48,6 +53,7 @@ impl Serialize for Answer<'_> {
         let mut map = to.serialize_map(None)?;
         if let Some(policy) = self.policy {
             map.serialize_entry("policy", policy)?;
+            map.serialize_entry("sentence", &self.sentence)?;
         }
         let summary = self.summary;
         if summary.runs < self.wanted {

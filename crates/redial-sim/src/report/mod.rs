@@ -18,13 +18,14 @@ mod scale;
 mod svg;
 mod sweep;
 mod table;
+mod verdict;
 
 use crate::measure::{Engine, Summary};
 use crate::scenario::Set;
 use crate::{Scenario, Subject};
 
 pub use crate::number::{count, milliseconds, percent, ratio};
-pub use bench::BenchReport;
+pub use bench::{BenchReport, Standing};
 pub use picture::{Picture, Point};
 pub use progress::RunProgress;
 pub use rates::Rates;

@@ -162,5 +162,5 @@ impl Serialize for Policy<'_> {
 
 fn answer(cell: &Option<Summary>, wanted: u32) -> Option<json::Answer<'_>> {
     let summary = cell.as_ref()?;
-    Some(json::Answer { policy: None, summary, wanted, series: false })
+    Some(json::Answer { policy: None, sentence: None, summary, wanted, series: false })
 }

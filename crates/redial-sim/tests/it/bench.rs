@@ -227,6 +227,14 @@ fn reports_show_policies_and_cells() {
         "it"
     );
     assert_eq!(report.bar_table(), None, "neither is the default");
+    let standing = report.standings().remove(0);
+    assert_eq!(
+        standing.verdict,
+        "In 2 cells shy comes closest to the best policy for each (0.9 points more of the calls lost, on average); eager costs \
+         the most load (1.38 attempts per call; shy makes 1.15); eager collapses where one attempt does not."
+    );
+    let names: Vec<&str> = standing.lines.iter().map(|line| line[0].as_str()).collect();
+    assert_eq!(names, ["policy", "shy", "eager"]);
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
     assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");
@@ -260,6 +268,9 @@ fn suites_have_tables_of_their_own() {
     let titles: Vec<&str> = tables.iter().map(|(title, _)| title.as_str()).collect();
     let high = titles.iter().filter(|title| title.starts_with("High traffic. "));
     assert_eq!((titles.len(), high.count()), (14, 6), "{titles:#?}");
+    let standings = report.standings().into_iter().map(|it| it.verdict).collect::<Vec<_>>();
+    assert!(standings[0].starts_with("In 1 random cell standard comes "), "{standings:#?}");
+    assert!(standings[1].starts_with("In 1 high-traffic cell shy comes "), "{standings:#?}");
     let (heads, rows) = {
         let table = &tables.iter().find(|(title, _)| title.starts_with("High")).unwrap().1;
         (table.columns.iter().map(|it| it.name.join(" ")).collect::<Vec<_>>(), &table.rows)

@@ -26,4 +26,5 @@ mod scale;
 mod scenario;
 mod service;
 mod sweep;
+mod verdict;
 mod wheel;

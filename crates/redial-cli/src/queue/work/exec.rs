@@ -1,4 +1,4 @@
-//! A command as the handler of a job. It must get the whole payload even if the worker is killed, and its stderr must not
+//! A command as the handler of a job. It must get the whole payload even if the worker is killed, and its output must not
 //! block the worker.
 
 use std::fs::File;
@@ -6,29 +6,26 @@ use std::io::{self, Seek as _, Write as _};
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use redial_core::decide::{Class, Failure};
 use redial_queue::durable::{Handled, Handler, Job, is_shortage};
-use tokio::io::AsyncReadExt as _;
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use super::commands::{Commands, Running};
+use super::output::{Output, Stdout};
 use crate::process::{ExitRules, Group, Status, is_missing, unnamed_file};
 use crate::stderr::Stderr;
 
 /// The exit code that requests a retry: `EX_TEMPFAIL` of sysexits.
 const AGAIN: u8 = 75;
-/// After the command has ended, its children may keep its stderr open. A silence of this length counts as its end.
-const LISTEN: Duration = Duration::from_millis(500);
-/// The capacity of a pipe: what may still be in it when its command ends.
-const PIPE: usize = 64 << 10;
 /// The most bytes of the last line that are kept.
 const MOST_LINE: usize = 250;
+
+/// The stdout and stderr of a command.
+type Streams = (Option<ChildStdout>, Option<ChildStderr>);
 
 /// Runs a command for each job.
 pub(super) struct Exec {
@@ -36,6 +33,7 @@ pub(super) struct Exec {
     rules: ExitRules,
     commands: Arc<Commands>,
     stderr: Arc<Stderr>,
+    stdout: Stdout,
 }
 
 impl Exec {
@@ -44,23 +42,23 @@ impl Exec {
         rules: ExitRules,
         commands: Arc<Commands>,
         stderr: Arc<Stderr>,
-    ) -> Self {
-        Self { command: command.to_owned(), rules, commands, stderr }
+    ) -> io::Result<Self> {
+        Ok(Self { command: command.to_owned(), rules, commands, stderr, stdout: Stdout::start()? })
     }
 
-    fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStderr>)> {
+    fn start(&self, job: &Job) -> io::Result<(Running, Streams)> {
         let input = payload_file(&job.payload)?;
         let starting = self.commands.starting();
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command).process_group(0);
-        command.stdin(input).stderr(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_remove("REDIAL_KEY").env_remove("REDIAL_ATTEMPTS");
         command.envs(environment(job)).envs([starting.variable()]);
         let mut child = command.spawn()?;
-        let stderr = child.stderr.take();
+        let streams = (child.stdout.take(), child.stderr.take());
         // It has not been waited for, so it has a pid.
         let leader = Pid::from_raw(child.id().unwrap_or_default() as i32);
-        Ok((starting.watch(job.id, child, Group::own(leader)), stderr))
+        Ok((starting.watch(job.id, child, Group::own(leader)), streams))
     }
 
     fn handled(&self, status: ExitStatus, last: Option<String>) -> Handled {
@@ -96,29 +94,39 @@ impl Exec {
 impl Handler for Exec {
     async fn handle(&self, job: Arc<Job>) -> Handled {
         self.commands.of(job.id).await;
-        let (mut running, stderr) = match self.start(&job) {
+        let (mut running, (stdout, stderr)) = match self.start(&job) {
             Ok(started) => started,
             Err(error) => return cannot_start(&error),
         };
         let mut last = LastLine::default();
-        let status = {
-            let ended = Notify::new();
-            let (mut reading, mut read) = (pin!(last.read(stderr, &self.stderr, &ended)), false);
+        let (status, passed_on) = {
+            let ended = [Notify::new(), Notify::new()];
+            let both = async {
+                let stdout = self.stdout.pass_on(stdout, &ended[0]);
+                tokio::join!(stdout, last.read(stderr, &self.stderr, &ended[1])).0
+            };
+            let (mut reading, mut read) = (pin!(both), None);
             let status = loop {
                 tokio::select! {
                     status = running.wait() => break status,
-                    () = &mut reading, if !read => read = true,
+                    passed_on = &mut reading, if read.is_none() => read = Some(passed_on),
                 }
             };
-            ended.notify_one();
-            if !read {
-                reading.await;
-            }
-            status
+            ended.iter().for_each(Notify::notify_one);
+            let passed_on = match read {
+                Some(passed_on) => passed_on,
+                None => reading.await,
+            };
+            (status, passed_on)
         };
         match status {
             Ok(status) => {
-                let handled = self.handled(status, last.line());
+                let handled = match (self.handled(status, last.line()), passed_on) {
+                    (Handled::Done, Err(error)) => {
+                        Handled::WorkerFailed(format!("cannot write to stdout: {error}"))
+                    }
+                    (handled, _) => handled,
+                };
                 if handled == Handled::Done {
                     running.leave();
                 }
@@ -202,25 +210,9 @@ struct LastLine {
 impl LastLine {
     /// Reads to the end of the stream, or, once the command has ended, until the rest of the pipe has been read.
     async fn read(&mut self, from: Option<ChildStderr>, to: &Stderr, ended: &Notify) {
-        let Some(mut from) = from else { return };
-        let (mut bytes, mut left) = ([0; 4096], None);
-        while left != Some(0) {
-            let read = match left {
-                None => tokio::select! {
-                    biased;
-                    () = ended.notified() => {
-                        left = Some(PIPE);
-                        continue;
-                    }
-                    read = from.read(&mut bytes) => read,
-                },
-                Some(_) => match timeout(LISTEN, from.read(&mut bytes)).await {
-                    Ok(read) => read,
-                    Err(_) => return,
-                },
-            };
-            let Ok(read @ 1..) = read else { return };
-            left = left.map(|left: usize| left.saturating_sub(read));
+        let Some(from) = from else { return };
+        let (mut output, mut bytes) = (Output::new(from), [0; 4096]);
+        while let Some(read) = output.read(&mut bytes, ended).await {
             bytes[..read].iter().for_each(|byte| self.push(*byte));
             to.forward(&bytes[..read]).await;
         }

@@ -3,6 +3,7 @@
 mod commands;
 mod exec;
 mod log;
+mod output;
 mod serve;
 
 use std::io::Write;
@@ -46,7 +47,8 @@ REDIAL_QUEUE, REDIAL_JOB_ID, REDIAL_ATTEMPT (1 is the first), REDIAL_IDEMPOTENCY
 REDIAL_KEY if the job has a key, and each header as REDIAL_HEADER_ and its name in capitals, with _ for characters other \
 than letters and digits. Exit code 0 means done, and 75 means retry. Other codes are retried as by `redial run`, except \
 126 and 127: the command cannot be executed, so the worker stops and its jobs are not charged, unless --retry-on-exit or \
---stop-on-exit names the code. The last line on stderr is recorded as the cause. A command that times out, or whose lease \
+--stop-on-exit names the code. The last line on stderr is recorded as the cause. Commands run at \
+the same time, so their stdout is passed on in whole lines; a last line without an end gets one. A command that times out, or whose lease \
 is lost, gets SIGTERM with all of its children, and SIGKILL after the grace period. If the worker itself is killed, a \
 guard process immediately kills its commands with all of their children.
 
@@ -219,7 +221,7 @@ async fn work(
                 lists_output: false,
             };
             let command = files.map_or_else(|| command.clone(), |before| before.around(command));
-            let exec = Exec::new(&command, rules, Arc::clone(&commands), Arc::clone(log.stderr()));
+            let exec = Exec::new(&command, rules, Arc::clone(&commands), Arc::clone(log.stderr()))?;
             until_stopped(worker.run(exec, stopped), signals, &stop, log, &commands).await?
         }
         (None, Some(deliverer)) => {

@@ -19,12 +19,74 @@ fn a_command_gets_the_job() {
     let script = "cat; for name in QUEUE JOB_ID ATTEMPT IDEMPOTENCY_KEY KEY HEADER_X_KIND_OF; do \
                   echo; eval printf %s \\\"\\$REDIAL_$name\\\"; done";
     let output = lab.work(&["--queue", "q", "--exec", script, "--until", "empty"]);
-    assert_eq!(text(&output.stdout), "the payload\nq\n1\n1\nonce\nthe key\na, b");
+    assert_eq!(text(&output.stdout), "the payload\nq\n1\n1\nonce\nthe key\na, b\n");
     assert_eq!(text(&output.stderr), "redial: done 1, retried 0, dead 0\n");
     lab.ok(&["queue", "add", "--payload", "x"]);
     let mut command = lab.command(&["queue", "work", "--until", "empty", "--exec"]);
     let output = command.arg("echo ${REDIAL_KEY-none}").env("REDIAL_KEY", "left over").output();
     assert_eq!(good(&output.unwrap()), "none\n");
+}
+
+#[test]
+fn outputs_of_jobs_are_separate_lines() {
+    let lab = Lab::new();
+    let payloads: Vec<String> = (0..40).map(|n| format!("{n}-{}", "x".repeat(n * 100))).collect();
+    good(&lab.feed(&["queue", "add", "--lines"], payloads.join("\n").as_bytes()));
+    let output = lab.work(&["--exec", "cat", "--until", "empty"]);
+    let mut lines: Vec<&str> = text(&output.stdout).lines().collect();
+    lines.sort_by_key(|line| line.split('-').next().unwrap().parse::<u32>().unwrap());
+    assert_eq!(lines, payloads, "cat adds no line feed, and eight run at once");
+    // A line that comes in pieces is not mixed with others, and an end that is there is not doubled.
+    good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\nc\nd\n"));
+    let slow = "read what; printf %s \"$what\"; echo $what >> begun; \
+                while test $(wc -l < begun) -lt 4; do sleep 0.02; done; echo \"$what\"; echo; echo end";
+    let output = lab.work(&["--exec", slow, "--until", "empty"]);
+    let mut lines: Vec<&str> = text(&output.stdout).lines().collect();
+    lines.sort_unstable();
+    let ends = [["", "", "", ""], ["aa", "bb", "cc", "dd"], ["end", "end", "end", "end"]].concat();
+    assert_eq!(lines, ends);
+}
+
+#[test]
+fn long_and_binary_output_passes() {
+    let lab = Lab::new();
+    let long = vec![0xff; 3 << 20];
+    good(&lab.feed(&["queue", "add"], &long));
+    let output = lab.work(&["--exec", "cat", "--until", "empty"]);
+    assert!(output.stdout == [&long[..], b"\n"].concat(), "{}", output.stdout.len());
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    assert!(lab.work(&["--exec", "true", "--until", "empty"]).stdout.is_empty());
+}
+
+#[test]
+fn a_job_whose_output_cannot_be_written_is_not_done() {
+    let lab = Lab::new();
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = lab.command(&["queue", "work", "--exec", "cat", "--until", "empty"]);
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot write to stdout: "), "{output:?}");
+    let job = lab.jobs().remove(0);
+    assert_eq!((&job["state"], &job["attempts"]), (&"waiting".into(), &0.into()), "{job}");
+}
+
+#[test]
+fn a_stalled_stdout_delays_no_lease() {
+    let lab = Lab::new();
+    good(&lab.feed(&["queue", "add", "--lines"], b"1\n2\n"));
+    let (mut unread, full) = crate::full_pipe();
+    let args = ["queue", "work", "--policy", "quick.toml", "--lease", "12s", "--until", "empty"];
+    let mut command = lab.command(&args);
+    let mut worker = command.args(["--exec", "cat; echo x >> ran"]).stdout(full).spawn().unwrap();
+    eventually(|| lab.wrote("ran").len() == 2);
+    let first = lab.jobs()[0]["due"].as_str().unwrap().to_owned();
+    eventually(|| lab.jobs()[0]["due"].as_str().unwrap() > first.as_str());
+    let read = std::thread::spawn(move || std::io::Read::read_to_end(&mut unread, &mut Vec::new()));
+    assert_eq!(exit_code(&mut worker), Some(0));
+    drop(command);
+    read.join().unwrap().unwrap();
+    assert_eq!((&lab.stats()["done"], &lab.stats()["lost"]), (&2.into(), &0.into()));
 }
 
 #[test]

@@ -59,6 +59,84 @@ fn curl_is_not_repeated_for_a_page_that_does_not_exist() {
     assert_eq!(attempts_of(&["--retry-on-exit", "22"], &["curl", "-fsS", &missing]), 4, "as told");
     assert_eq!(attempts_of(&[], &["curl", "-fsS", "nonsense://host/"]), 1);
     assert_eq!(attempts_of(&[], &["curl", "-fsS", "http://127.0.0.1:1/"]), 4);
+    // Without a message the status that `-w` prints tells them apart.
+    let code = ["-w", "%{http_code}", "-sf"];
+    assert_eq!(attempts_of(&[], &[&["curl"], &code[..], &[&missing]].concat()), 1);
+    assert_eq!(attempts_of(&[], &[&["curl"], &code[..], &[&busy]].concat()), 4);
+    assert_eq!(attempts_of(&[], &["wget", "-nv", "-O", "-", &missing]), 1);
+    assert_eq!(attempts_of(&[], &["wget", "-nv", "-O", "-", &busy]), 4);
+    assert_eq!(attempts_of(&[], &["git", "clone", &missing, "here"]), 4, "128 can be the network");
+}
+
+#[allow(clippy::print_stderr, reason = "a test that tests less says so")]
+fn say_missing(program: &str) {
+    eprintln!("{program} is not installed");
+}
+
+/// The real programs, on loopback.
+#[test]
+fn a_refused_connection_is_repeated_and_wrong_usage_is_not() {
+    let url = "http://127.0.0.1:1/";
+    let ssh = ["ssh", "-F", "none", "-o", "BatchMode=yes", "-p", "1", "127.0.0.1", "true"];
+    for (command, code, expected) in [
+        (&["curl", "-sS", url][..], 7, 4),
+        (&["wget", "-q", "-t", "1", url], 4, 4),
+        (&ssh, 255, 4),
+        (&["rsync", "rsync://127.0.0.1:1/x", "."], 10, 4),
+        (&["git", "clone", url, "here"], 128, 4),
+        (&["curl", "--nonsense"], 2, 1),
+        (&["wget", "--nonsense"], 2, 1),
+        (&["rsync", "--nonsense"], 1, 1),
+        (&["git", "clone", "--nonsense"], 129, 1),
+    ] {
+        let lab = Lab::new();
+        let mut run = lab.bare(&["--log", "json"]);
+        let output = run.arg("--").args(command).output().unwrap();
+        let events = events(&output);
+        let is_missing = named(&events, "ended").all(|event| event["error"].is_string());
+        if is_missing {
+            say_missing(command[0]);
+            continue;
+        }
+        let stopped = named(&events, "stopped").next().unwrap();
+        assert_eq!(
+            (&stopped["attempts"], &stopped["exit_code"]),
+            (&expected.into(), &code.into()),
+            "{command:?}"
+        );
+        let repeated = vec![code; expected - 1];
+        assert_eq!(stopped["repeated"], serde_json::json!(repeated), "{command:?}");
+    }
+}
+
+#[test]
+fn the_log_says_what_was_repeated_and_why_a_known_exit_code_is_not() {
+    let lab = Lab::new();
+    let script = "case $REDIAL_ATTEMPT in 1) exit 7 ;; 2) kill -KILL $$ ;; esac";
+    let events = events(&lab.run(&["--log", "json"], script));
+    assert_eq!(
+        named(&events, "succeeded").next().unwrap()["repeated"],
+        serde_json::json!([7, 137])
+    );
+    let output = lab.bare(&[]).args(["--", "git", "clone", "--nonsense"]).output().unwrap();
+    let why = "redial: attempt 1: exit code 129; giving up: the failure is not one that the policy repeats (of git; \
+               --retry-on-exit 129 repeats it)\n";
+    assert!(crate::text(&output.stderr).contains(why), "{output:?}");
+    let mut silent = lab.bare(&["--stop-on-exit", "1-255"]);
+    let output = silent.args(["--", "git", "clone", "--nonsense"]).output().unwrap();
+    assert!(!crate::text(&output.stderr).contains("redial: "), "as the flag says: {output:?}");
+}
+
+#[test]
+fn attempts_state_their_range() {
+    for attempts in ["0", "1000001", "5000000000"] {
+        let output = Lab::new().run(&["--attempts", attempts], "true");
+        assert_eq!(code(&output), 2);
+        assert!(crate::text(&output.stderr).contains("must be from 1 to 1000000"), "{output:?}");
+    }
+    assert_eq!(code(&Lab::new().run(&["--attempts", "1000000"], "true")), 0);
+    let help = crate::redial(&["run", "--help"]);
+    assert!(crate::text(&help.stdout).contains("from 1 to 1000000"));
 }
 
 #[test]

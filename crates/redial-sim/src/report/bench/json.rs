@@ -17,6 +17,8 @@ impl Serialize for BenchReport<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("seed", &self.plan.seed)?;
         map.serialize_entry("runs", &self.plan.runs)?;
+        let verdicts: Vec<String> = self.standings().into_iter().map(|it| it.verdict).collect();
+        map.serialize_entry("verdicts", &verdicts)?;
         for (name, family) in [
             ("policies", None),
             ("policies_deadline", Some(Family::Deadline)),

@@ -4,6 +4,7 @@ mod bars;
 mod figure;
 mod json;
 mod page;
+mod verdict;
 
 use crate::bench::Measure::{self, AtRisk, WholeRun};
 use crate::bench::{
@@ -11,6 +12,8 @@ use crate::bench::{
 };
 use crate::number::{count, milliseconds, ratio};
 use crate::report::{Column, TextTable};
+
+pub use verdict::Standing;
 
 /// A bench and its results.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ impl BenchReport<'_> {
             "{cells} cells, seed {}, {runs} runs of each policy in each cell.",
             self.plan.seed
         ));
+        self.standings().iter().for_each(|it| page.paragraph(&it.verdict));
         page.paragraph(Self::reading());
         if let Some((title, table)) = self.bar_table() {
             page.heading(&title);
