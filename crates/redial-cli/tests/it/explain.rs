@@ -165,7 +165,8 @@ fn the_default_budget_is_explained_and_bounds_an_outage() {
     let steps = answer["steps"].as_array().unwrap();
     let waits = steps.iter().filter(|step| step["verdict"] == "wait").count();
     assert_eq!((waits, &steps[3]["reason"]), (3, &Value::from("attempts")));
-    assert_eq!(steps.last().unwrap()["reason"], "budget");
+    let last = "budget, no longer parked: alone";
+    assert_eq!(steps.last().unwrap()["reason"], last);
     let lines = [
         "Budget: 200 tokens at most; a retry costs 20, 40 after a timeout. A success earns 1, and a retry that succeeds gets \
          back its cost and 10 more.",
