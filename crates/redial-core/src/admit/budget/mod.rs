@@ -241,7 +241,7 @@ impl Ledger {
     /// the destination sheds load; with none, they could repeat too few of failures that are random.
     pub(crate) fn succeeded_again(&self, charge: Charge, stripe: usize, now: Time) {
         match self {
-            Self::Tokens(tokens) => tokens.succeeded_again(charge),
+            Self::Tokens(tokens) => tokens.earn_half(charge),
             _ => self.succeeded(Some(charge), stripe, now),
         }
     }

@@ -18,8 +18,7 @@ use crate::units::Rate;
 ///                            + cost · floor · time
 /// ```
 ///
-/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bootstrap,
-/// bonus, slowdown or floor.
+/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout; no bootstrap, bonus, slowdown or floor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -35,9 +34,9 @@ pub struct TokenBudget {
     /// The tokens in the bucket at first. `None` is a full bucket.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub opening: Option<u32>,
-    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts,
-    /// which many new processes would all send to a destination that stands still. After the first success they are a
-    /// reserve for a parked call that is alone, until the bucket has earned a retry.
+    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts, which
+    /// many new processes would all send to a destination that stands still. After the first success they are a reserve for
+    /// a parked call that is alone, until the bucket has earned a retry.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bootstrap: u32,
     /// The tokens that a retry earns if it succeeds, besides its cost.
@@ -82,9 +81,9 @@ impl TokenBudget {
     }
 
     /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
-    /// starts with one; a new process has two more until something succeeds, and for calls that are alone a little longer. Twenty successes earn a retry, and so do two
-    /// retries that succeed. A retry after a timeout counts double. An empty bucket allows one retry in 30 s. Nothing is
-    /// paid for while successes take more than one and a half times as long as usual.
+    /// starts with one; a new process has two more until something succeeds, and for calls that are alone a little longer.
+    /// Twenty successes earn a retry, and so do two retries that succeed. A retry after a timeout counts double. An empty
+    /// bucket allows one in 30 s. Nothing is paid for while successes take more than one and a half times as long as usual.
     pub fn earned() -> Self {
         let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
         tokens.slowdown(1.5).floor(Rate { count: 1, per: Span::from_secs(30) })
@@ -270,8 +269,7 @@ impl Tokens {
         }
     }
 
-    /// Earns half of the bonus.
-    pub(super) fn succeeded_again(&self, Charge(cost): Charge) {
+    pub(super) fn earn_half(&self, Charge(cost): Charge) {
         self.earn(cost.saturating_add(self.budget.bonus / 2));
     }
 
