@@ -167,6 +167,10 @@ fn the_default_budget_is_explained_and_bounds_an_outage() {
     assert_eq!((waits, &steps[3]["reason"]), (3, &Value::from("attempts")));
     let last = "budget, no longer parked: alone";
     assert_eq!(steps.last().unwrap()["reason"], last);
+    let output = explain(&["--policy", "standard", "--outcomes", "503; 503; 503"]);
+    let why = "\nbudget: the retry budget is dry.\nalone: no other call is expected that could show a recovery, and the \
+               budget does not pay for a probe.\nThe budget column";
+    assert!(text(&output.stdout).contains(why), "{}", text(&output.stdout));
     let lines = [
         "Budget: 200 tokens at most; a retry costs 20, 40 after a timeout. A success earns 1, and a retry that succeeds gets \
          back its cost and 10 more.",
