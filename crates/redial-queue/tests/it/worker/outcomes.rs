@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use redial_core::decide::{Class, Failure, Safety};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_queue::WorkEvent;
 use redial_queue::durable::{
     DurableQueue, Filter, Handled, Handler, Job, NewJob, Start, State, Until, Worker, WorkerReport,
 };
@@ -69,18 +68,16 @@ async fn attempts_and_backoff_continue_in_another_process() {
     for round in 1..=3 {
         let store = Arc::new(SqliteStore::open(&file).unwrap());
         let queue = DurableQueue::new(store, Shop::QUEUE).unwrap();
-        let failed = Arc::new(Notify::new());
-        let stop = Arc::clone(&failed);
-        let worker = Worker::new(queue).policy(policy(|draft| draft.backoff(backoff))).watch(
-            move |event: &WorkEvent<'_, Job>| {
-                if matches!(event, WorkEvent::Retry { .. }) {
-                    failed.notify_one();
-                }
-            },
-        );
-        let handler = move |job: Arc<Job>| async move {
-            assert_eq!(job.progress.attempts, round);
-            broken()
+        let worker = Worker::new(queue).policy(policy(|draft| draft.backoff(backoff)));
+        let stop = Arc::new(Notify::new());
+        let begun = Arc::clone(&stop);
+        let handler = move |job: Arc<Job>| {
+            // The worker stops before it could claim the job again.
+            begun.notify_one();
+            async move {
+                assert_eq!(job.progress.attempts, round);
+                broken()
+            }
         };
         let report = worker.prefetch(0).workers(1).run(handler, stop.notified()).await.unwrap();
         assert_eq!(report.retried, 1);

@@ -118,7 +118,7 @@ async fn the_breaker_of_an_endpoint_learns_from_statuses_errors_and_timeouts() {
     let lost = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
     let (open, closed) = (BreakerState::Open, BreakerState::Closed);
     // Long enough for an answer on a busy machine.
-    let answered = ms(20_000);
+    let answered = ms(10_000);
     for (act, timeout, expected) in [
         (OK, answered, closed),
         (Act::Say(lost), answered, closed),
