@@ -28,6 +28,7 @@ usage: cargo xtask <command>
   web                    build the page into crates/redial-web/dist, with Node
   screenshots [FOLDER]   remake the README's picture of the page; with FOLDER, take every page at
                          every size in both themes instead
+  dist                   package each crate, build what is shipped, and make target/dist/redial-*.tar.gz
   ci                     fmt, tidy, web, clippy, features, examples, fuzz targets on their corpus, docs,
                          test: what a change must pass
   --help                 print this";
@@ -71,6 +72,8 @@ pub enum Command {
         /// For all of them; without it, the README's.
         folder: Option<PathBuf>,
     },
+    /// Make the archive that is shipped.
+    Dist,
     /// Run every check.
     Ci,
 }
@@ -95,6 +98,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("screenshots", []) => Ok(Command::Screenshots { folder: None }),
         ("screenshots", [folder]) => Ok(Command::Screenshots { folder: Some(folder.into()) }),
         ("web", []) => Ok(Command::Web),
+        ("dist", []) => Ok(Command::Dist),
         ("ci", []) => Ok(Command::Ci),
         ("bench", args) => Ok(Command::Bench { args: args.to_vec() }),
         ("fuzz", [target]) => Ok(Command::Fuzz { target: target.clone(), seconds: 60 }),
@@ -105,7 +109,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("fuzz", _) => Err("usage: fuzz TARGET [SECONDS]".to_owned()),
         ("prove", args) => prove(args),
         ("test", args) => test(args),
-        ("setup" | "tidy" | "features" | "web" | "ci", [arg, ..]) => {
+        ("setup" | "tidy" | "features" | "web" | "dist" | "ci", [arg, ..]) => {
             Err(format!("unexpected argument `{arg}`: `{name}` takes none"))
         }
         _ => Err(format!("unknown command `{name}`")),

@@ -10,6 +10,7 @@
 //! - [`prove`]: does a promise hold under random faults?
 //! - [`screenshots`]: what does the page look like?
 //! - [`web`]: which files does the page consist of, and are they built from its sources?
+//! - [`dist`]: what does a user without a Rust toolchain install?
 //! - [`ci`]: may this change go in?
 //!
 //! It is a library so that its own tests, in `tests/it`, can call each part, and tests of other crates its servers.
@@ -21,6 +22,7 @@ pub mod bench;
 pub mod cargo;
 pub mod chromium;
 pub mod ci;
+pub mod dist;
 pub mod envoy;
 pub mod examples;
 pub mod features;

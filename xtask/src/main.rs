@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use xtask::args::{Command, USAGE, parse};
-use xtask::{bench, ci, features, fuzz, prove, screenshots, setup, test, tidy, web};
+use xtask::{bench, ci, dist, features, fuzz, prove, screenshots, setup, test, tidy, web};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +43,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Prove(proof) => prove::run(&proof),
         Command::Screenshots { folder } => screenshots::run(folder.as_deref()).map(|()| 0),
         Command::Web => web::build().map(|()| 0),
+        Command::Dist => dist::run().map(|()| 0),
         Command::Ci => ci::run(),
     }
 }

@@ -17,6 +17,7 @@ fn each_command_is_known() {
     assert_eq!(check("tidy"), Ok(Command::Tidy));
     assert_eq!(check("features"), Ok(Command::Features));
     assert_eq!(check("web"), Ok(Command::Web));
+    assert_eq!(check("dist"), Ok(Command::Dist));
     assert_eq!(check("ci"), Ok(Command::Ci));
     assert_eq!(check("test"), Ok(Command::Test { busy: false, extra: words("") }));
     assert_eq!(check("test --busy"), Ok(Command::Test { busy: true, extra: words("") }));
