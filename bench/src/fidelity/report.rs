@@ -124,7 +124,7 @@ steps where ours slides, and its jitter is the same for all calls of an instance
             self.round_trip_us,
             RATIO_BAR * 100.0,
             SUCCESS_BAR * 100.0,
-            Lag::TOLERATED / 1_000_000
+            Lag::TOLERATED.as_millis()
         )
     }
 }

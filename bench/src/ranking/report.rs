@@ -187,7 +187,7 @@ impl fmt::Display for Report {
             RATIO_BAR * 100.0,
             SHARE_BAR * 100.0,
             SHARE_BAR * 100.0,
-            Lag::TOLERATED / 1_000_000,
+            Lag::TOLERATED.as_millis(),
             PACKAGES.join(", ")
         )
     }
